@@ -1,0 +1,165 @@
+"""Plans of linear_norm: who does what on Hopper and on Blackwell, in which memory, and why."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cute_kernels.linear_norm import forward_sm90, forward_sm100
+from cute_kernels.linear_norm.load import load
+from cute_kernels.plan import (
+    Buffer,
+    Drain,
+    Fill,
+    Memory,
+    Plan,
+    PlanError,
+    Product,
+    Ring,
+    Role,
+    Roles,
+    Staging,
+    Target,
+    Tensor,
+    TensorMemory,
+)
+from cute_kernels.plan.plan import barriers
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Sizes of a CTA's tile. The defaults are the real ones; tests shrink them to run many schedules."""
+
+    rows: int = 128
+    columns_most: int = 256  # the widest wgmma and tcgen05 product
+    depth: int = 64  # of K in a stage: 128 bytes of a 16-bit type, a swizzle span
+    part: int = 64  # columns of a stored part: a swizzle span again
+    stages_most: int = 8
+    staged: int = 2  # parts on their way out, of each member
+    letters: int = 2  # row sums on their way between CTAs, of each member
+    accumulators: int = 2  # Blackwell: tiles in tensor memory
+
+
+@dataclass(frozen=True)
+class LinearNorm:
+    """Compile-time facts of y[m, n] = norm(x[m, k] · weight[n, k]ᵀ)."""
+
+    k: int
+    n: int
+    dtype: str
+    norm: str = "rms"
+    eps: float = 1e-6
+    tiling: Tiling = Tiling()
+
+    @property
+    def steps(self) -> int:
+        """Stages of K in a tile, the ragged last one included."""
+        return -(-self.k // self.tiling.depth)
+
+    @property
+    def cluster(self) -> int:
+        """CTAs that share a row: as few as hold it in slices of whole parts."""
+        parts, most = self.n // self.tiling.part, self.tiling.columns_most // self.tiling.part
+        return next(c for c in range(-(-parts // most), parts + 1) if parts % c == 0)
+
+    @property
+    def columns(self) -> int:
+        """Columns of one CTA."""
+        return self.n // self.cluster
+
+
+def plan(problem: LinearNorm, target: Target) -> Plan:
+    """The plan for `target`, with as many operand stages as fit beside the rest."""
+    build = {"Hopper": hopper, "Blackwell": blackwell}[target.generation]
+    for stages in range(problem.tiling.stages_most, 1, -1):
+        try:
+            return build(problem, target, stages)
+        except PlanError:
+            if stages == 2:
+                raise
+    raise PlanError(f"no plan: stages_most is {problem.tiling.stages_most}, a ring of operands takes two")
+
+
+def hopper(problem: LinearNorm, target: Target, stages: int) -> Plan:
+    """Two consumer warpgroups of 64 rows each, accumulators in their registers."""
+    roles = Roles(
+        (
+            Role("load", load, warps=1, registers=40),
+            Role("multiply", forward_sm90.multiply, warps=4, members=2, registers=232),
+        )
+    )
+    why = (
+        "two consumers of 64 x 256: a 64 x 256 product reads the least shared memory per FLOP, and 128 accumulator registers leave room",
+        "40 + 2 x 232 registers a thread of three warpgroups are the 64 K of an SM",
+        f"{stages} stages: what fits beside the staged parts; they run on through the ends of tiles, so loads never stop for an epilogue",
+    )
+    return assemble(problem, target, roles, stages, consumer="multiply", why=why)
+
+
+def blackwell(problem: LinearNorm, target: Target, stages: int) -> Plan:
+    """One thread multiplies into tensor memory, four warps of epilogue drain it."""
+    roles = Roles(
+        (
+            Role("epilogue", forward_sm100.epilogue, warps=4),
+            Role("load", load, warps=1),
+            Role("multiply", forward_sm100.multiply, warps=1),
+        )
+    )
+    why = (
+        "the epilogue comes first: warp w of a warpgroup reaches lanes 32 w of tensor memory and no others",
+        f"{problem.tiling.accumulators} accumulators: the next tile is multiplied while this one is normalised",
+        f"{stages} stages: what fits beside the staged parts",
+    )
+    return assemble(problem, target, roles, stages, consumer="epilogue", why=why)
+
+
+def assemble(
+    problem: LinearNorm, target: Target, roles: Roles, stages: int, consumer: str, why: tuple[str, ...]
+) -> Plan:
+    """What both generations share: tensors, buffers, rings. `consumer` is the role that normalises and stores."""
+    t, columns, cluster = problem.tiling, problem.columns, problem.cluster
+    on_tensor_memory = consumer != "multiply"
+    rows = t.rows // roles[consumer].members
+    rings: tuple[Ring, ...] = (
+        Ring(
+            "operands", stages, "load", "multiply", ("x_tiles", "weight_tiles"),
+            drain=Drain.MMA if on_tensor_memory else Drain.WARPS,
+        ),
+        Ring(
+            "mail", t.letters if cluster > 1 else 0, consumer, consumer, ("letters",),
+            fill=Fill.MAIL, drain=Drain.PEERS, each=consumer,
+        ),
+    )  # fmt: skip
+    if on_tensor_memory:
+        rings += (Ring("accumulators", t.accumulators, "multiply", consumer, ("tmem",), fill=Fill.MMA),)
+    return Plan(
+        operator="linear_norm",
+        target=target,
+        problem=problem,
+        rows=t.rows,
+        cluster=cluster,
+        roles=roles,
+        memory=Memory(
+            buffers=(
+                Buffer("letters", (cluster, rows), "float32", max(1, t.letters), each=consumer),
+                Buffer("x_tiles", (t.rows, t.depth), problem.dtype, stages, swizzled=True),
+                Buffer("weight_tiles", (columns, t.depth), problem.dtype, stages, swizzled=True),
+                Buffer("parts", (rows, t.part), problem.dtype, t.staged, each=consumer, swizzled=True),
+            ),
+            barriers=barriers(rings, roles),
+            tensor_memory=TensorMemory("tmem", columns, t.accumulators) if on_tensor_memory else None,
+            members=tuple((role.name, role.members) for role in roles),
+        ),
+        tensors=(
+            Tensor("x", problem.dtype, ("m", problem.k), (t.rows, t.depth), "x_tiles"),
+            Tensor("weight", problem.dtype, (problem.n, problem.k), (columns, t.depth), "weight_tiles"),
+            Tensor("y", problem.dtype, ("m", problem.n), (rows, t.part), "parts", output=True),
+        ),
+        rings=rings,
+        products=(
+            Product(
+                "product", "multiply", "x_tiles", "weight_tiles",
+                (t.rows // roles["multiply"].members, columns, t.depth), into="tmem" if on_tensor_memory else "",
+            ),
+        ),
+        stagings=(Staging("staging", consumer, "parts"),),
+        why=(f"cluster of {cluster}: a row of {problem.n} in slices of {columns}, at most {t.columns_most} a CTA", *why),
+    )  # fmt: skip

@@ -1,0 +1,81 @@
+"""Plans of the norms alone: how a row is cut into threads and CTAs."""
+
+from dataclasses import dataclass
+
+from cute_kernels.norms.forward import normalise
+from cute_kernels.plan import Buffer, Drain, Fill, Memory, Plan, Ring, Role, Roles, Target, Tensor, itemsize
+from cute_kernels.plan.plan import barriers
+from cute_kernels.plan.roles import WARP
+
+ELEMENTS = 16  # of a row a thread holds where rows are short: two 16-byte loads of a 16-bit type in flight
+ELEMENTS_MOST = 32  # float32 registers a thread spends on its piece of a long row
+THREADS = 128
+THREADS_MOST = 512
+LETTERS = 2
+
+
+@dataclass(frozen=True)
+class RmsNorm:
+    """Compile-time facts of y[m, n] = x / rms(x) · (weight_offset + weight).
+
+    weight_dtype  "" without a weight
+    vector        elements a thread moves at once: as many as base pointers and row pitches are aligned to, 16 bytes at most
+    row_most      columns one CTA holds; tests shrink it to get clusters out of short rows
+    """
+
+    n: int
+    dtype: str
+    weight_dtype: str = ""
+    weight_offset: float = 0.0
+    eps: float = 1e-6
+    vector: int = 1
+    row_most: int = THREADS_MOST * ELEMENTS_MOST
+
+
+def plan(problem: RmsNorm, target: Target) -> Plan:
+    """Short rows: several a CTA, some lanes each. Long rows: a CTA each, then a cluster each."""
+    n, vector = problem.n, problem.vector
+    cluster = -(-n // problem.row_most)
+    columns = -(-(-(-n // cluster)) // vector) * vector
+    lanes = 1
+    while lanes * max(vector, ELEMENTS) < columns and lanes < THREADS_MOST:
+        lanes *= 2
+    threads = max(THREADS, lanes)
+    rows = threads // lanes
+    roles = Roles((Role("normalise", normalise, warps=threads // WARP),))
+    rings = (
+        Ring(
+            "mail", LETTERS if cluster > 1 else 0, "normalise", "normalise", ("letters",),
+            fill=Fill.MAIL, drain=Drain.PEERS, each="normalise",
+        ),
+    )  # fmt: skip
+    tensors = [
+        Tensor("x", problem.dtype, ("m", n), (rows, columns), vector=vector),
+        Tensor("y", problem.dtype, ("m", n), (rows, columns), vector=vector, output=True),
+    ]
+    if problem.weight_dtype:
+        tensors.insert(1, Tensor("weight", problem.weight_dtype, (n,), (columns,), vector=vector))
+    return Plan(
+        operator="rms_norm",
+        target=target,
+        problem=problem,
+        rows=rows,
+        cluster=cluster,
+        roles=roles,
+        memory=Memory(
+            buffers=(
+                Buffer("letters", (cluster, rows), "float32", LETTERS, each="normalise"),
+                Buffer("sums", (2, rows, max(1, lanes // WARP)), "float32"),
+            ),
+            barriers=barriers(rings, roles),
+            members=(("normalise", 1),),
+        ),
+        tensors=tuple(tensors),
+        rings=rings,
+        persistent=False,
+        why=(
+            f"{lanes} threads a row: {-(-columns // lanes)} elements each, {vector * itemsize(problem.dtype)} bytes a load",
+            f"{rows} rows a CTA, a CTA a tile: the hardware overlaps one CTA's loads with another's stores",
+            f"cluster of {cluster}: a CTA holds {problem.row_most} columns at most",
+        ),
+    )

@@ -1,0 +1,125 @@
+"""The plan of one kernel: everything the back ends need to build, run and draw it, and why each choice was made."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cute_kernels.plan.memory import Memory
+from cute_kernels.plan.ring import Drain, Fill, Ring
+from cute_kernels.plan.roles import Roles
+from cute_kernels.plan.target import Target
+from cute_kernels.plan.types import PlanError
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor in global memory. Extents are compile-time numbers or the name of a run-time one ("m").
+
+    box     what one TMA copy moves, where TMA moves it, between here and a stage of `buffer`
+    vector  elements a thread moves at once, where threads move it
+    """
+
+    name: str
+    dtype: str
+    extents: tuple[int | str, ...]
+    box: tuple[int, ...] = ()
+    buffer: str = ""
+    vector: int = 1
+    output: bool = False
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product a · bᵀ on the tensor cores: `role` multiplies `tile` = (rows, columns, depth) at a time.
+
+    a, b  buffers, K-major (a row of a buffer runs along K). Members of `role` share out a's rows.
+    into  "" for accumulators in the role's registers, else the tensor-memory region
+    """
+
+    name: str
+    role: str
+    a: str
+    b: str
+    tile: tuple[int, int, int]
+    into: str = ""
+
+
+@dataclass(frozen=True)
+class Staging:
+    """Tiles on their way from the registers of `role` through `buffer` to global memory by TMA; no mbarrier needed."""
+
+    name: str
+    role: str
+    buffer: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One kernel, as data. `rows` are the rows of the run-time extent "m" that a cluster handles at a time."""
+
+    operator: str
+    target: Target
+    problem: Any  # the operator's frozen dataclass of compile-time facts; programs read their static choices here
+    rows: int
+    cluster: int
+    roles: Roles
+    memory: Memory
+    tensors: tuple[Tensor, ...]
+    rings: tuple[Ring, ...] = ()
+    products: tuple[Product, ...] = ()
+    stagings: tuple[Staging, ...] = ()
+    ctas_an_sm: int = 1
+    persistent: bool = True  # one CTA a slot of the machine, walking; else a cluster a tile
+    why: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        self.roles.check(self.target)
+        self.memory.check(self.target)
+        if not 1 <= self.cluster <= self.target.cluster_most:
+            raise PlanError(f"a cluster of {self.cluster} CTAs; {self.target.arch} takes {self.target.cluster_most}")
+        if self.memory.barriers != barriers(self.rings, self.roles):
+            raise PlanError(f"{self.memory.barriers} barriers placed, {barriers(self.rings, self.roles)} needed")
+        for buffer in self.memory.buffers:
+            if buffer.each and self.memory.copies(buffer) != self.roles[buffer.each].members:
+                raise PlanError(f"{buffer.name}: {buffer.each} has {self.roles[buffer.each].members} members")
+
+    def ring(self, name: str) -> Ring:
+        return next(ring for ring in self.rings if ring.name == name)
+
+    def tensor(self, name: str) -> Tensor:
+        return next(tensor for tensor in self.tensors if tensor.name == name)
+
+    def stage_bytes(self, ring: Ring) -> int:
+        """Bytes that complete a stage: its copies', or the letters' of every CTA in the cluster."""
+        return 0 if ring.fill is Fill.MMA else sum(self.memory[name].stage_bytes for name in ring.carries)
+
+    def full_arrivals(self, ring: Ring) -> int:
+        """Arrivals a full barrier counts: the one announcement, or the one commit."""
+        return 1
+
+    def empty_arrivals(self, ring: Ring) -> int:
+        """Arrivals an empty barrier counts: derived from who drains."""
+        role = self.roles[ring.drained_by]
+        members = 1 if ring.each else role.members
+        counts = {Drain.WARPS: role.warps * members, Drain.PEERS: role.warps * self.cluster, Drain.MMA: 1}
+        return counts[ring.drain]
+
+    def blocks(self, m: int, clusters_at_once: int | None = None) -> int:
+        """CTAs of the grid for `m` rows; `clusters_at_once` is what the device can hold (the target's SMs if unknown)."""
+        tiles = -(-m // self.rows)
+        at_once = clusters_at_once or self.target.sms * self.ctas_an_sm // self.cluster
+        return self.cluster * (min(tiles, at_once) if self.persistent else tiles)
+
+    def __str__(self) -> str:
+        head = f"{self.operator} on {self.target.arch}: {self.problem}"
+        shape = f"{self.rows} rows a tile, cluster of {self.cluster}, {'persistent' if self.persistent else 'one tile each'}"
+        rings = [
+            f"ring {r.name:12} {r.stages} stages, {r.filled_by} ({r.fill.value}) -> {r.drained_by} ({r.drain.value}), "
+            f"{self.stage_bytes(r)} bytes, empty after {self.empty_arrivals(r)} arrivals"
+            for r in self.rings
+        ]
+        return "\n".join([head, shape, str(self.roles), *rings, str(self.memory), *(f"why: {w}" for w in self.why)])
+
+
+def barriers(rings: tuple[Ring, ...], roles: Roles) -> int:
+    """mbarriers of a CTA: a full and an empty one a stage, for every member where each has a ring."""
+    return sum(2 * ring.stages * (roles[ring.each].members if ring.each else 1) for ring in rings)

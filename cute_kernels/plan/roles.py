@@ -1,0 +1,107 @@
+"""The role table: which warps run which program, with how many registers. Thread counts and positions are derived."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cute_kernels.plan.target import Target
+from cute_kernels.plan.types import PlanError
+
+WARP = 32
+WARPGROUP = 4  # warps; registers move between warpgroups, never within one
+
+
+@dataclass(frozen=True)
+class Role:
+    """`members` groups of `warps` warps, each running `program` on its own.
+
+    `registers` is the budget a thread of the role gets by setmaxnreg; None leaves what the launch gave it.
+    """
+
+    name: str
+    program: Callable[..., None]
+    warps: int
+    members: int = 1
+    registers: int | None = None
+
+    @property
+    def threads(self) -> int:
+        """Threads of one member."""
+        return self.warps * WARP
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Roles in the order of their warps. Roles of one register budget share warpgroups, others start a new one."""
+
+    table: tuple[Role, ...]
+
+    def __iter__(self):
+        return iter(self.table)
+
+    def __getitem__(self, name: str) -> Role:
+        return next(role for role in self.table if role.name == name)
+
+    @property
+    def groups(self) -> tuple[tuple[Role, ...], ...]:
+        """Neighbours of equal register budget, which are routed, and get their registers, together."""
+        groups: list[tuple[Role, ...]] = []
+        for role in self.table:
+            if groups and groups[-1][-1].registers == role.registers:
+                groups[-1] += (role,)
+            else:
+                groups.append((role,))
+        return tuple(groups)
+
+    def group_warps(self, group: tuple[Role, ...]) -> int:
+        """Warps set aside for a group: whole warpgroups where budgets differ, just those used where none is asked."""
+        warps = sum(role.warps * role.members for role in group)
+        return warps if group[0].registers is None else -(-warps // WARPGROUP) * WARPGROUP
+
+    def first_warp(self, name: str) -> int:
+        """The first warp of the first member of a role."""
+        warp = 0
+        for group in self.groups:
+            inside = warp
+            for role in group:
+                if role.name == name:
+                    return inside
+                inside += role.warps * role.members
+            warp += self.group_warps(group)
+        raise KeyError(name)
+
+    @property
+    def warps(self) -> int:
+        """Warps of a CTA, idle ones that fill up a warpgroup included."""
+        return sum(map(self.group_warps, self.groups))
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return self.warps * WARP
+
+    def check(self, target: Target) -> None:
+        """Raise PlanError where the table does not fit the target."""
+        names = [role.name for role in self.table]
+        if len(set(names)) != len(names):
+            raise PlanError(f"two roles have one name: {names}")
+        if self.threads > target.threads:
+            raise PlanError(f"{self.threads} threads, {target.arch} takes {target.threads} a CTA\n{self}")
+        if any(r.registers is not None and (r.registers % 8 or not 24 <= r.registers <= 256) for r in self.table):
+            raise PlanError(f"a register budget is a multiple of 8 from 24 to 256\n{self}")
+        asked = sum(self.group_warps(g) * WARP * (g[0].registers or 0) for g in self.groups)
+        if asked > target.registers:
+            raise PlanError(f"{asked} registers asked for, {target.arch} has {target.registers}\n{self}")
+
+    def __str__(self) -> str:
+        line = "{:12} warps {:2}-{:2}  {} member(s) of {:3} threads, {} registers"
+        return "\n".join(
+            line.format(
+                r.name,
+                (first := self.first_warp(r.name)),
+                first + r.warps * r.members - 1,
+                r.members,
+                r.threads,
+                r.registers or "the launch's",
+            )
+            for r in self.table
+        )

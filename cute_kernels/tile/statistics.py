@@ -1,0 +1,21 @@
+"""Row statistics that span the CTAs of a cluster. Straight-line helpers: they return the ring's next slot for the loop to re-bind."""
+
+from typing import Any
+
+
+def sum_over_cluster(mail: Any, letter: Any, rows: Any) -> tuple[Any, Any]:
+    """`rows`, one float32 a row, summed over the CTAs of the cluster; and the mail's next slot.
+
+    Every CTA adds the same numbers in the order of their ranks, so all get the same bits. A mail of no stages belongs
+    to a cluster of one: the sum is there already.
+    """
+    if not mail.stages:
+        return rows, letter
+    mail.acquire(letter)
+    mail.send(letter, rows)
+    mail.wait(letter)
+    first, *others = mail.receive(letter)
+    for other in others:
+        first = first + other
+    mail.release(letter)
+    return first, mail.advance(letter)

@@ -1,0 +1,153 @@
+"""Every verb: what it means, on what, what it waits for and what it makes visible to whom.
+
+A role program is a function of one context. It finds there, by the names its plan gives them, the rings, products,
+stagings, tensor memory and tensors of its role, and the verbs below. Both back ends implement these classes; a test holds
+their signatures to this file. Rows and columns of `load`, `store`, `read` and `write` count boxes (Tensor.box), not elements.
+
+Two verbs tell the two orders apart: *release* says my reads are done, *publish* says my writes may be read.
+A *fragment* is a tile in the registers of one member of a role, float32. A *rows* value is one float32 a row of it.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+Slot = Any  # frozen (index, phase) of a ring
+Rows = Any  # one float32 for each row of a fragment: supports + - * /
+Fragment = Any
+
+
+class Ring(Protocol):
+    """Stages handed from the role that fills them to the role that drains them."""
+
+    stages: int
+
+    def start(self) -> Slot:
+        """The slot a role begins with."""
+
+    def advance(self, slot: Slot) -> Slot:
+        """The next slot. Re-bind it in the loop's own body: `slot = ring.advance(slot)`."""
+
+    def acquire(self, slot: Slot) -> None:
+        """Filler: wait until the stage's readers have released it, then announce what is to come. Orders my writes after their reads."""
+
+    def wait(self, slot: Slot) -> None:
+        """Drainer: wait until the stage is full. What filled it is visible to me afterwards."""
+
+    def release(self, slot: Slot) -> None:
+        """Drainer: my reads of the stage are done. Every warp of the member says it once. Reads still in flight make it a fault."""
+
+    def release_after_mma(self, slot: Slot) -> None:
+        """Drainer, Blackwell: the stage is released when the products issued so far by this role have read it (tcgen05.commit)."""
+
+    def publish_after_mma(self, slot: Slot) -> None:
+        """Filler, Blackwell: the stage is full when the products issued so far by this role are done (tcgen05.commit)."""
+
+    def drain(self, slot: Slot) -> None:
+        """Filler, last of all: wait until all stages have been released, so that nobody touches them once the CTA has gone."""
+
+
+class Mail(Ring, Protocol):
+    """A ring between the same member of the CTAs of a cluster, through distributed shared memory. All fill, all drain.
+
+    A stage holds one letter from each CTA, the own one included. `acquire` waits until every CTA has released my last letter
+    in this slot; `release` says so to every CTA.
+    """
+
+    def send(self, letter: Slot, rows: Rows) -> None:
+        """Write `rows` into this CTA's place in the stage of every CTA. Asynchronous: completes on the receivers' full barriers."""
+
+    def receive(self, letter: Slot) -> tuple[Rows, ...]:
+        """The letters of all CTAs in order of rank, after `wait`."""
+
+
+class Product(Protocol):
+    """a · bᵀ of two staged buffers. On Hopper a warpgroup issues it and owns the accumulator; on Blackwell one thread issues it
+    and accumulators live in tensor memory."""
+
+    def accumulator(self) -> Fragment:
+        """Hopper: the accumulator registers, uninitialised; make it once, before the loop."""
+
+    def multiply(self, accumulator: Any, slot: Slot, fresh: Any = False) -> None:
+        """accumulator (+)= a[slot] · b[slot]ᵀ, asynchronous; `fresh` overwrites. On Blackwell `accumulator` is a slot of the accumulators' ring.
+
+        Until a wait that covers it neither the accumulator may be touched nor the stage released."""
+
+    def wait(self, pending: int) -> None:
+        """Hopper: wait until at most `pending` of the products issued by this member are still in flight."""
+
+
+class TensorMemory(Protocol):
+    """Accumulators in tensor memory (Blackwell)."""
+
+    def read(self, slot: Slot, part: int) -> Fragment:
+        """Columns `part` of the accumulator of a stage, into registers; waits for its own loads, nothing else."""
+
+    def free(self) -> None:
+        """Give the columns back: once, when nobody will read or write them any more."""
+
+
+class Staging(Protocol):
+    """Parts of a tile on their way out: registers -> shared memory -> TMA -> global memory. A member has its own buffers."""
+
+    parts: tuple[int, ...]
+
+    def acquire(self) -> None:
+        """Wait until the store that last used the next buffer has read it, for all threads of the member."""
+
+    def put(self, part: int, fragment: Fragment) -> None:
+        """Round the part to the tensor's dtype and write it into its buffer. Ordinary stores: not visible to TMA yet."""
+
+    def publish(self) -> None:
+        """My writes may be read: fence them to the async proxy and meet the member's other threads."""
+
+    def store(self, tensor: Any, part: int, row: Any, column: Any) -> None:
+        """Start the TMA store of a published part to box (row, column). Rows and columns beyond the tensor are dropped."""
+
+    def drain(self) -> None:
+        """Wait until every store of this member has read its buffer, before the CTA's shared memory goes."""
+
+
+class Context(Protocol):
+    """What a program is called with."""
+
+    plan: Any
+    first: Any  # row tiles: range(first, tiles, step)
+    tiles: Any
+    step: Any
+    rank: Any  # of the CTA in its cluster
+    member: Any  # which member of the role this is
+    members: int  # of the role
+
+    def bind(self, program: Callable[..., Any]) -> Callable[..., Any]:
+        """The program as this back end runs it."""
+
+    def load(self, tensor: Any, ring: Ring, slot: Slot, row: Any, column: Any) -> None:
+        """Start the TMA copy of box (row, column) into the tensor's buffer, stage `slot`; its bytes arrive on the ring's full barrier.
+
+        What lies beyond the tensor arrives as zeros."""
+
+    def read(self, tensor: Any, row: Any, column: Any) -> Fragment:
+        """Box (row, column) from global memory into registers, by the threads. Beyond the tensor: zeros that no row_sum counts."""
+
+    def read_columns(self, tensor: Any, column: Any) -> Any:
+        """Box `column` of a vector that runs along the columns, laid out as `read` lays out rows: for `apply`."""
+
+    def write(self, tensor: Any, row: Any, column: Any, fragment: Fragment) -> None:
+        """Round a fragment to the tensor's dtype and write it to box (row, column), by the threads. Nothing beyond the tensor is written."""
+
+    def part(self, fragment: Fragment, part: int) -> Fragment:
+        """The columns of a staged part of an accumulator; a view."""
+
+    def row_sum(self, fragment: Fragment, function: Callable[[Any], Any]) -> Rows:
+        """Σ function(v) over the columns of each row this member holds. All threads of a row get the sum."""
+
+    def apply(
+        self, fragment: Fragment, function: Callable[..., Any], rows: tuple[Rows, ...] = (), columns: tuple[Any, ...] = ()
+    ) -> Fragment:
+        """fragment = function(v, *rows, *columns), elementwise and in place; returns it."""
+
+    def zero_rows(self) -> Rows:
+        """A rows value of zeros, to add to."""
+
+    def rsqrt(self, rows: Rows) -> Rows:
+        """1/√rows in float32 (the hardware's approximation: relative error 2⁻²²)."""
