@@ -65,7 +65,7 @@ def plan(problem: RmsNorm, target: Target) -> Plan:
         memory=Memory(
             buffers=(
                 Buffer("letters", (cluster, rows), "float32", LETTERS, each="normalise"),
-                Buffer("sums", (2, rows, max(1, lanes // WARP)), "float32"),
+                Buffer("sums", (rows, max(1, lanes // WARP)), "float32"),
             ),
             barriers=barriers(rings, roles),
             members=(("normalise", 1),),

@@ -1,0 +1,45 @@
+"""Compile a plan for its target, on any Linux machine, with or without a GPU."""
+
+from typing import Any
+
+import cutlass.cute as cute
+from cutlass import Int32
+from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
+
+from cute_kernels.device.builder import Kernel
+from cute_kernels.device.traced import ELEMENT
+from cute_kernels.plan import Plan, Tensor, itemsize
+
+TMA_ALIGNMENT = 16  # bytes, of base pointers and row pitches
+
+
+class CompiledKernel:
+    """A compiled plan. Call it with the tensors, in the plan's order or by name, and the number of CTAs."""
+
+    def __init__(self, plan: Plan, run: Any) -> None:
+        self.plan, self.run = plan, run
+        self.names = tuple(t.name for t in plan.tensors)
+
+    def __call__(self, tensors: dict[str, Any], blocks: int) -> None:
+        """Launch on PyTorch's current stream. Tensors are torch's, of the dtypes and extents of the plan."""
+        self.run(tuple(tensors[name] for name in self.names), blocks)
+
+
+def compile(plan: Plan, keep: str = "") -> CompiledKernel:
+    """Compile `plan`. `keep` names a folder where PTX and cubin are left for reading."""
+    rows = cute.sym_int()
+    fakes = tuple(fake(tensor, rows) for tensor in plan.tensors)
+    options = f"--enable-tvm-ffi --gpu-arch {plan.target.arch}"
+    if keep:
+        options += f" --keep-ptx --keep-cubin --dump-dir {keep}"
+    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
+    return CompiledKernel(plan, cute.compile(Kernel(plan), fakes, Int32(1), stream, options=options))
+
+
+def fake(tensor: Tensor, rows: Any) -> Any:
+    """A stand-in with the tensor's static extents, a run-time row count and row pitch, and the alignment the plan relies on."""
+    shape = tuple(rows if extent == "m" else extent for extent in tensor.extents)
+    align = TMA_ALIGNMENT if tensor.buffer else tensor.vector * itemsize(tensor.dtype)
+    pitch = cute.sym_int64(divisibility=max(1, align // itemsize(tensor.dtype)))
+    stride = (pitch, 1) if len(shape) == 2 else (1,)
+    return make_fake_tensor(ELEMENT[tensor.dtype], shape, stride=stride, assumed_align=align)

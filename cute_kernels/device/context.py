@@ -1,0 +1,165 @@
+"""What a role program is called with on the GPU: the role's share of the plan, and the verbs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass.cute as cute
+
+from cute_kernels import tile
+from cute_kernels.device import fragments
+from cute_kernels.device.memory import SharedMemory
+from cute_kernels.device.product_sm90 import Product
+from cute_kernels.device.rings import Mail, Ring
+from cute_kernels.device.staging import AccumulatorStaging, LaneStaging, Staging
+from cute_kernels.device.tensors import BoxTensor, VectorTensor
+from cute_kernels.device.traced import Traced
+from cute_kernels.plan import Fill, Plan, Role
+
+arch = cute.arch
+_TRACED: dict[Any, Any] = {}  # program -> its cute.jit form, made once
+
+# Watchers of `bind`: called with every program this back end traces. A test listens here.
+on_bind: list[Callable[[Any], None]] = []
+
+
+@dataclass(frozen=True)
+class Launch(Traced):
+    """What all roles of a CTA share: the plan, its memory, and the kernel's arguments by the plan's names."""
+
+    plan: Plan
+    memory: SharedMemory
+    values: dict[str, Any]  # tensor name -> global tensor
+    atoms: dict[str, tuple[Any, Any]]  # tensor name -> TMA atom and its coordinates
+    rank: Any
+
+
+class Context(Traced, tile.Walk):
+    """The verbs of one member of a role, and what the plan gives it, by name."""
+
+    def __init__(self, launch: Launch, role: Role, member: Any, m: Any) -> None:
+        super().__init__(launch.plan, m, arch.block_idx()[0], arch.grid_dim()[0], launch.rank)
+        self.launch, self.memory, self.role = launch, launch.memory, role
+        self.m, self.member, self.members = m, member, role.members
+        self.thread = (arch.thread_idx()[0] - 32 * launch.plan.roles.first_warp(role.name)) % role.threads
+        self.row_map = self.make_row_map()
+        self.add_rings()
+        self.add_products()
+        self.add_stagings()
+        self.add_tensors()
+
+    # -- what the plan gives the role -----------------------------------------------------------------------------
+
+    def make_row_map(self) -> Any:
+        """How the role's fragments lie over its threads."""
+        plan = self.plan
+        if any(p.role == self.role.name and not p.into for p in plan.products):
+            return fragments.AccumulatorRows(self.thread)
+        if any(s.role == self.role.name for s in plan.stagings):
+            return fragments.LaneRows(self.thread)
+        sums = self.memory.buffer("sums")[None, None, 0] if any(b.name == "sums" for b in plan.memory.buffers) else None
+        return fragments.SharedRows(self.thread, self.role.threads // plan.rows, sums, self.meet)
+
+    def add_rings(self) -> None:
+        for ring, pointer in rings_of(self.plan, self.memory.barriers(), self.member):
+            if self.role.name not in (ring.filled_by, ring.drained_by):
+                continue
+            if ring.fill is Fill.MAIL:
+                letters = self.memory.buffer(ring.carries[0], self.member)
+                setattr(self, ring.name, Mail(self.plan, ring, pointer, letters, self.row_map, self.thread))
+            else:
+                setattr(self, ring.name, Ring(self.plan, ring, pointer))
+
+    def add_products(self) -> None:
+        for product in self.plan.products:
+            if product.role == self.role.name:
+                setattr(self, product.name, Product(product, self.memory, self.member, self.row_map))
+
+    def add_stagings(self) -> None:
+        for staging in self.plan.stagings:
+            if staging.role == self.role.name:
+                setattr(self, staging.name, self.make_staging(staging.buffer))
+
+    def make_staging(self, name: str) -> Staging:
+        buffer, tiles = self.plan.memory[name], self.memory.buffer(name, self.member)
+        product = next(p for p in self.plan.products)
+        parts = product.tile[1] // buffer.shape[1]
+        if product.into:
+            return LaneStaging(buffer, tiles, self.thread, self.meet, parts)
+        return AccumulatorStaging(buffer, tiles, self.thread, self.meet, parts, getattr(self, product.name).atom())
+
+    def add_tensors(self) -> None:
+        for tensor in self.plan.tensors:
+            if tensor.buffer:
+                each = self.plan.memory[tensor.buffer].each
+                if each in ("", self.role.name):
+                    stages = self.memory.buffer(tensor.buffer, self.member if each else 0)
+                    setattr(self, tensor.name, BoxTensor(tensor, *self.launch.atoms[tensor.name], stages))
+            else:
+                value = self.launch.values[tensor.name]
+                setattr(self, tensor.name, VectorTensor(self.plan, tensor, value, self.row_map))
+
+    # -- the verbs ------------------------------------------------------------------------------------------------
+
+    def bind(self, program: Callable[..., Any]) -> Callable[..., Any]:
+        for watcher in on_bind:
+            watcher(program)
+        if program not in _TRACED:
+            _TRACED[program] = cute.jit(program)
+        return _TRACED[program]
+
+    def meet(self) -> None:
+        """All threads of the member, on a named barrier of its own. Barrier 0 is the CTA's."""
+        first = 1 + sum(role.members for role in self.before())
+        arch.barrier(barrier_id=first + self.member, number_of_threads=self.role.threads)
+
+    def before(self) -> tuple[Role, ...]:
+        table = self.plan.roles.table
+        return table[: table.index(self.role)]
+
+    def load(self, tensor: BoxTensor, ring: Ring, slot: Any, row: Any, column: Any) -> None:
+        box, stage = tensor.boxes[None, row, column], tensor.stages[None, slot.index]
+        cute.copy(tensor.atom, box, stage, tma_bar_ptr=ring.full(slot))
+
+    def row_of(self, row: Any) -> Any:
+        """This thread's row of tile `row`, as an index of the tensor."""
+        return row * self.plan.rows + self.row_map.row(0)
+
+    def read(self, tensor: VectorTensor, row: Any, column: Any) -> Any:
+        at = self.row_of(row)
+        return tensor.read(at, column, at < self.m)
+
+    def read_columns(self, tensor: VectorTensor, column: Any) -> Any:
+        return tensor.read(0, column, True).values
+
+    def write(self, tensor: VectorTensor, row: Any, column: Any, fragment: Any) -> None:
+        at = self.row_of(row)
+        tensor.write(at, column, at < self.m, fragment)
+
+    def part(self, fragment: Any, part: int) -> fragments.Part:
+        return fragments.Part(fragment, part)
+
+    def row_sum(self, fragment: Any, function: Callable[[Any], Any]) -> Any:
+        return fragment.row_sum(function)
+
+    def apply(
+        self, fragment: Any, function: Callable[..., Any], rows: tuple[Any, ...] = (), columns: tuple[Any, ...] = ()
+    ) -> Any:
+        fragment.apply(function, rows, columns)
+        return fragment
+
+    def zero_rows(self) -> Any:
+        return fragments.zeros(self.row_map)
+
+    def rsqrt(self, rows: Any) -> Any:
+        return cute.math.rsqrt(rows)
+
+
+def rings_of(plan: Plan, barriers: Any, member: Any) -> list[tuple[Any, Any]]:
+    """Every ring with the pointer to its barriers: a ring that each member has lies member after member."""
+    placed, offset = [], 0
+    for ring in plan.rings:
+        copies = plan.roles[ring.each].members if ring.each else 1
+        placed.append((ring, barriers + offset + (member * 2 * ring.stages if copies > 1 else 0)))
+        offset += 2 * ring.stages * copies
+    return placed

@@ -1,0 +1,168 @@
+"""Tiles in registers. Each kind knows which rows a thread holds, and so how a row's sum is completed over its threads.
+
+    AccumulatorFragment   a wgmma accumulator: two rows a thread, each shared by a quad of lanes
+    LaneFragment          tensor memory read by lanes: a row a thread, whole
+    RowsFragment          global memory read by threads: a row shared by `lanes` neighbouring threads, or by whole warps
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32
+
+from cute_kernels.device.traced import Traced
+
+arch = cute.arch
+QUAD, WARP = 4, 32
+
+
+def pack(values: list[Any]) -> Any:
+    """A rows value from one float32 for each of the thread's rows."""
+    if len(values) == 1:
+        return values[0]
+    rows = cute.make_rmem_tensor((len(values),), Float32)
+    for i, value in enumerate(values):
+        rows[i] = value
+    return rows.load()
+
+
+def pick(rows: Any, i: int, count: int) -> Any:
+    """Row i of a rows value."""
+    return rows if count == 1 else rows[i]
+
+
+class RowMap(Traced):
+    """Which rows of the member's tile a thread holds, and which of the row's `replicas` threads it is."""
+
+    count: int  # rows a thread
+    replicas: int  # threads that hold the same row
+    replica: Any
+
+    def row(self, i: int) -> Any:
+        raise NotImplementedError
+
+    def complete(self, own: Any) -> Any:
+        """The sum of `own` over the threads that share the row."""
+        raise NotImplementedError
+
+
+class AccumulatorRows(RowMap):
+    """wgmma's accumulator: warp w of the warpgroup holds rows 16 w + lane / 4 and 8 more."""
+
+    count, replicas = 2, QUAD
+
+    def __init__(self, thread: Any) -> None:
+        self.top, self.replica = thread // WARP * 16 + thread % WARP // QUAD, thread % QUAD
+
+    def row(self, i: int) -> Any:
+        return self.top + 8 * i
+
+    def complete(self, own: Any) -> Any:
+        return arch.warp_reduction(own, lambda a, b: a + b, threads_in_group=QUAD)
+
+
+class LaneRows(RowMap):
+    """A row a thread: nothing to complete."""
+
+    count, replicas, replica = 1, 1, 0
+
+    def __init__(self, thread: Any) -> None:
+        self.thread = thread
+
+    def row(self, i: int) -> Any:
+        return self.thread
+
+    def complete(self, own: Any) -> Any:
+        return own
+
+
+class SharedRows(RowMap):
+    """A row for `replicas` neighbouring threads; beyond a warp the warps' sums meet in shared memory."""
+
+    count = 1
+
+    def __init__(self, thread: Any, replicas: int, sums: Any, meet: Callable[[], None]) -> None:
+        self.replicas, self.sums, self.meet = replicas, sums, meet
+        self.top, self.replica = thread // replicas, thread % replicas
+
+    def row(self, i: int) -> Any:
+        return self.top
+
+    def complete(self, own: Any) -> Any:
+        within = arch.warp_reduction(own, lambda a, b: a + b, threads_in_group=min(self.replicas, WARP))
+        return within if self.replicas <= WARP else self.over_warps(within)
+
+    def over_warps(self, own: Any) -> Any:
+        """Every warp's sum through shared memory, added in the warps' order by all; met twice, so that the next sum may follow."""
+        warps = self.replicas // WARP
+        self.write(own)
+        self.meet()
+        parts = [self.sums[self.top, w] for w in range(warps)]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        self.meet()
+        return total
+
+    @cute.jit
+    def write(self, own: Float32) -> None:
+        if self.replica % WARP == 0:
+            self.sums[self.top, self.replica // WARP] = own
+
+
+class Fragment(Traced):
+    """Values of a tile: a register tensor, the rows it spans, and views of one row of it."""
+
+    def __init__(self, values: Any, rows: RowMap) -> None:
+        self.values, self.rows = values, rows
+
+    def of_row(self, i: int) -> Any:
+        """A view of this thread's part of row i."""
+        return self.values
+
+    def row_sum(self, function: Callable[[Any], Any]) -> Any:
+        sums = []
+        for i in range(self.rows.count):
+            own = function(self.of_row(i).load()).reduce(cute.ReductionOp.ADD, Float32(0.0), 0)
+            sums.append(self.rows.complete(own))
+        return pack(sums)
+
+    def apply(self, function: Callable[..., Any], rows: tuple[Any, ...], columns: tuple[Any, ...]) -> None:
+        for i in range(self.rows.count):
+            view = self.of_row(i)
+            scales = [pick(r, i, self.rows.count) for r in rows]
+            view.store(function(view.load(), *scales, *(c.load() for c in columns)))
+
+
+class AccumulatorFragment(Fragment):
+    """Mode (0, 1) of a wgmma accumulator's layout ((2, 2, columns / 8), 1, 1) tells the thread's two rows apart."""
+
+    def of_row(self, i: int) -> Any:
+        return self.values[(None, i, None), 0, 0]
+
+
+class LaneFragment(Fragment):
+    """One row, `part` of its columns in order."""
+
+
+class RowsFragment(Fragment):
+    """(vector, chunks): chunk j holds the columns from (j * replicas + replica) * vector on."""
+
+
+class Part(Traced):
+    """The columns of a staged part of an accumulator, not yet taken out."""
+
+    def __init__(self, fragment: Fragment, part: int) -> None:
+        self.fragment, self.part = fragment, part
+
+
+def zeros(rows: RowMap) -> Any:
+    """A rows value of zeros."""
+    return pack([Float32(0.0)] * rows.count)
+
+
+def select(condition: Any, a: Any, b: Any) -> Any:
+    """a where `condition` holds, else b, without a branch."""
+    return cutlass.select_(condition, a, b)

@@ -1,0 +1,81 @@
+"""A program's tensors on the GPU: moved by TMA in boxes, or by the threads in vectors."""
+
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, Int64
+from cutlass.cute.nvgpu import cpasync
+
+from cute_kernels.device.fragments import RowsFragment, SharedRows
+from cute_kernels.device.memory import stage_layout
+from cute_kernels.device.traced import ELEMENT, Traced
+from cute_kernels.plan import Plan, itemsize
+from cute_kernels.plan import Tensor as TensorPlan
+
+
+def make_atom(plan: Plan, tensor: TensorPlan, value: Any) -> tuple[Any, Any]:
+    """Host: the TMA atom of a tensor that has a buffer, and the tensor of coordinates that goes with it."""
+    move = cpasync.CopyBulkTensorTileS2GOp() if tensor.output else cpasync.CopyBulkTensorTileG2SOp()
+    return cpasync.make_tiled_tma_atom(move, value, stage_layout(plan.memory[tensor.buffer]), tensor.box)
+
+
+class BoxTensor(Traced):
+    """Moved by TMA: boxes of the tensor, and the stages of its buffer that they go to or come from."""
+
+    def __init__(self, tensor: TensorPlan, atom: Any, coordinates: Any, stages: Any) -> None:
+        boxes = cute.local_tile(coordinates, tensor.box, (None, None))
+        self.atom = atom
+        self.stages, self.boxes = cpasync.tma_partition(
+            atom, 0, cute.make_layout(1), cute.group_modes(stages, 0, 2), cute.group_modes(boxes, 0, 2)
+        )
+
+
+class VectorTensor(Traced):
+    """Moved by the threads: each a vector at a time, chunk j of a row's threads beside chunk j - 1. Offsets are 64-bit."""
+
+    def __init__(self, plan: Plan, tensor: TensorPlan, value: Any, rows: SharedRows) -> None:
+        self.tensor, self.value, self.rows, self.element = tensor, value, rows, ELEMENT[tensor.dtype]
+        self.vector, self.columns, self.extent = tensor.vector, tensor.box[-1], tensor.extents[-1]
+        self.step = rows.replicas * self.vector
+        self.chunks = -(-self.columns // self.step)
+        self.whole = self.chunks * self.step == self.columns and plan.cluster * self.columns == self.extent
+        self.first = rows.replica * self.vector  # of this thread, in the slice of its CTA
+
+    def chunks_of(self, row: Any, column: Any) -> Any:
+        """(vector, chunks) of global memory: this thread's share of slice `column` of a row."""
+        start = Int64(column * self.columns + self.first)
+        start = start if len(self.tensor.extents) == 1 else start + Int64(row) * self.value.stride[0]
+        pointer = (self.value.iterator + start).align(self.vector * itemsize(self.tensor.dtype))
+        return cute.make_tensor(pointer, cute.make_layout((self.vector, self.chunks), stride=(1, self.step)))
+
+    def registers(self) -> Any:
+        """The thread's share, in the tensor's own type."""
+        return cute.make_rmem_tensor((self.vector, self.chunks), self.element)
+
+    @cute.jit
+    def move(self, source: cute.Tensor, target: cute.Tensor, inside_rows: Any, column: Any) -> None:
+        """Copy the chunks that lie inside the tensor; leave the others as they are."""
+        bits = self.vector * itemsize(self.tensor.dtype) * 8
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.element, num_bits_per_copy=bits)
+        if inside_rows:
+            for j in cutlass.range_constexpr(self.chunks):
+                if cutlass.const_expr(self.whole):
+                    cute.copy(atom, source[None, j], target[None, j])
+                else:
+                    at = self.first + j * self.step
+                    if at < self.columns and column * self.columns + at < self.extent:
+                        cute.copy(atom, source[None, j], target[None, j])
+
+    def read(self, row: Any, column: Any, inside_rows: Any) -> RowsFragment:
+        raw = self.registers()
+        raw.fill(0.0)
+        self.move(self.chunks_of(row, column), raw, inside_rows, column)
+        values = cute.make_rmem_tensor(raw.shape, Float32)
+        values.store(raw.load().to(Float32))
+        return RowsFragment(values, self.rows)
+
+    def write(self, row: Any, column: Any, inside_rows: Any, fragment: RowsFragment) -> None:
+        raw = self.registers()
+        raw.store(fragment.values.load().to(self.element))
+        self.move(raw, self.chunks_of(row, column), inside_rows, column)
