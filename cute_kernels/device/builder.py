@@ -6,6 +6,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
+from cute_kernels.device import product_sm100
 from cute_kernels.device.context import Context, Launch, rings_of
 from cute_kernels.device.memory import SharedMemory
 from cute_kernels.device.rings import Ring
@@ -54,9 +55,14 @@ class Kernel:
 
     @cute.jit
     def initialise(self, memory: SharedMemory) -> None:
-        if arch.make_warp_uniform(arch.warp_idx()) == 0:
+        warp = arch.make_warp_uniform(arch.warp_idx())
+        if warp == 0:
             with arch.elect_one():
                 self.set_counts(memory)
+        if cutlass.const_expr(self.plan.memory.tensor_memory is not None):
+            if warp == self.plan.roles.first_warp(self.plan.products[0].role):
+                product_sm100.allocate(memory)
+            arch.sync_threads()
 
     def set_counts(self, memory: SharedMemory) -> None:
         for ring in self.plan.rings:

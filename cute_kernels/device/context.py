@@ -7,14 +7,14 @@ from typing import Any
 import cutlass.cute as cute
 
 from cute_kernels import tile
-from cute_kernels.device import fragments
 from cute_kernels.device.memory import SharedMemory
-from cute_kernels.device.product_sm90 import Product
+from cute_kernels.device import fragments, product_sm90, product_sm100
 from cute_kernels.device.rings import Mail, Ring
 from cute_kernels.device.staging import AccumulatorStaging, LaneStaging, Staging
 from cute_kernels.device.tensors import BoxTensor, VectorTensor
 from cute_kernels.device.traced import Traced
-from cute_kernels.plan import Fill, Plan, Role
+from cute_kernels.plan import Drain, Fill, Plan, Role
+from cute_kernels.plan import Product as ProductPlan
 
 arch = cute.arch
 _TRACED: dict[Any, Any] = {}  # program -> its cute.jit form, made once
@@ -55,7 +55,7 @@ class Context(Traced, tile.Walk):
         plan = self.plan
         if any(p.role == self.role.name and not p.into for p in plan.products):
             return fragments.AccumulatorRows(self.thread)
-        if any(s.role == self.role.name for s in plan.stagings):
+        if plan.products:
             return fragments.LaneRows(self.thread)
         sums = self.memory.buffer("sums")[None, None, 0] if any(b.name == "sums" for b in plan.memory.buffers) else None
         return fragments.SharedRows(self.thread, self.role.threads // plan.rows, sums, self.meet)
@@ -68,12 +68,22 @@ class Context(Traced, tile.Walk):
                 letters = self.memory.buffer(ring.carries[0], self.member)
                 setattr(self, ring.name, Mail(self.plan, ring, pointer, letters, self.row_map, self.thread))
             else:
-                setattr(self, ring.name, Ring(self.plan, ring, pointer))
+                by_mma = ring.fill is Fill.MMA or (ring.drain is Drain.MMA and ring.drained_by == self.role.name)
+                kind = product_sm100.TensorCoreRing if by_mma else Ring
+                setattr(self, ring.name, kind(self.plan, ring, pointer))
 
     def add_products(self) -> None:
         for product in self.plan.products:
+            epilogue = any(r.fill is Fill.MMA and r.drained_by == self.role.name for r in self.plan.rings)
+            if product.into and (epilogue or product.role == self.role.name):
+                self.tmem = product_sm100.TensorMemory(product, self.memory, self.row_map)
             if product.role == self.role.name:
-                setattr(self, product.name, Product(product, self.memory, self.member, self.row_map))
+                setattr(self, product.name, self.make_product(product))
+
+    def make_product(self, product: ProductPlan) -> Any:
+        if product.into:
+            return product_sm100.Product(product, self.memory, self.tmem)
+        return product_sm90.Product(product, self.memory, self.member, self.row_map)
 
     def add_stagings(self) -> None:
         for staging in self.plan.stagings:
