@@ -5,7 +5,8 @@ from typing import Any
 import cutlass.cute as cute
 from cutlass import Float32
 from cutlass.cute.nvgpu import warpgroup
-from cutlass.utils import LayoutEnum, hopper_helpers
+from cutlass.tensor_utils import LayoutEnum
+from cutlass.utils import hopper_helpers
 
 from cute_kernels.device.fragments import AccumulatorFragment, AccumulatorRows
 from cute_kernels.device.memory import SharedMemory

@@ -1,0 +1,20 @@
+"""Each verb on the GPU: the tiny programs of tests/verbs, exact on small integers."""
+
+import pytest
+import torch
+
+from cute_kernels import device
+from tests.verbs.cases import Case, cases
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_verb(case: Case) -> None:
+    tensors = case.inputs()
+    on_gpu = {name: tensor.cuda() for name, tensor in tensors.items()}
+    device.compile(case.plan)(on_gpu, case.plan.blocks(case.rows, clusters_at_once=2))
+    torch.cuda.synchronize()
+    expected, got = case.expected(tensors), on_gpu["y"].cpu()
+    if case.approximate:
+        torch.testing.assert_close(got, expected, rtol=case.approximate + 2 * torch.finfo(got.dtype).eps, atol=0)
+    else:
+        assert torch.equal(got, expected)

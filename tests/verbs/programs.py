@@ -1,0 +1,115 @@
+"""Role programs that do one thing each, in place of the normalise role of norms and the multiply role of linear_norm."""
+
+from typing import Any
+
+from cute_kernels import tile
+
+
+@tile.jit
+def copy(ctx: Any) -> None:
+    """read, write: y = x."""
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        ctx.write(ctx.y, index, ctx.rank, ctx.read(ctx.x, index, ctx.rank))
+
+
+@tile.jit
+def scale_columns(ctx: Any) -> None:
+    """read_columns, apply over columns: y = x · weight + 1."""
+    weight = ctx.read_columns(ctx.weight, ctx.rank)
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        x = ctx.read(ctx.x, index, ctx.rank)
+        ctx.apply(x, lambda v, w: v * w + 1.0, columns=(weight,))
+        ctx.write(ctx.y, index, ctx.rank, x)
+
+
+@tile.jit
+def sum_rows(ctx: Any) -> None:
+    """row_sum, zero_rows, apply over rows: y = x + Σ x of this CTA's columns."""
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        x = ctx.read(ctx.x, index, ctx.rank)
+        sums = ctx.zero_rows() + ctx.row_sum(x, lambda v: v)
+        ctx.apply(x, lambda v, s: v + s, rows=(sums,))
+        ctx.write(ctx.y, index, ctx.rank, x)
+
+
+@tile.jit
+def inverse_roots(ctx: Any) -> None:
+    """rsqrt: y = 1 / √(Σ x² of this CTA's columns), in every column."""
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        x = ctx.read(ctx.x, index, ctx.rank)
+        root = ctx.rsqrt(ctx.row_sum(x, lambda v: v * v))
+        ctx.apply(x, lambda v, r: v * 0.0 + r, rows=(root,))
+        ctx.write(ctx.y, index, ctx.rank, x)
+
+
+@tile.jit
+def exchange(ctx: Any) -> None:
+    """send, receive and the mail's ring, lap after lap: y = x + Σ over ranks of (rank + 1) · that CTA's Σ x."""
+    mail = ctx.mail
+    letter = mail.start()
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        x = ctx.read(ctx.x, index, ctx.rank)
+        mail.acquire(letter)
+        mail.send(letter, ctx.row_sum(x, lambda v: v))
+        mail.wait(letter)
+        total = weigh(mail.receive(letter))
+        mail.release(letter)
+        letter = mail.advance(letter)
+        ctx.apply(x, lambda v, s: v + s, rows=(total,))
+        ctx.write(ctx.y, index, ctx.rank, x)
+    mail.drain(letter)
+
+
+def weigh(letters: tuple[Any, ...]) -> Any:
+    """Σ (rank + 1) · letter."""
+    total = letters[0]
+    for rank, letter in enumerate(letters[1:], start=2):
+        total = total + letter * float(rank)
+    return total
+
+
+@tile.jit
+def multiply(ctx: Any) -> None:
+    """The Hopper product with its ring and staging, nothing in the epilogue: y = x · weightᵀ."""
+    ring, product, staging = ctx.operands, ctx.product, ctx.staging
+    accumulator = product.accumulator()
+    slot = ring.start()
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        ring.wait(slot)
+        product.multiply(accumulator, slot, fresh=True)
+        product.wait(0)
+        ring.release(slot)
+        slot = ring.advance(slot)
+        for _k in range(1, ctx.plan.problem.steps):
+            ring.wait(slot)
+            product.multiply(accumulator, slot)
+            product.wait(0)
+            ring.release(slot)
+            slot = ring.advance(slot)
+        for part in staging.parts:
+            staging.acquire()
+            staging.put(part, ctx.part(accumulator, part))
+            staging.publish()
+            staging.store(ctx.y, part, index * ctx.members + ctx.member, ctx.rank * len(staging.parts) + part)
+    staging.drain()
+
+
+@tile.jit
+def sum_accumulator_rows(ctx: Any) -> None:
+    """row_sum and apply on accumulators: y = x · weightᵀ + its row sums over this CTA's columns. One step of K."""
+    ring, product, staging = ctx.operands, ctx.product, ctx.staging
+    accumulator = product.accumulator()
+    slot = ring.start()
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        ring.wait(slot)
+        product.multiply(accumulator, slot, fresh=True)
+        product.wait(0)
+        ring.release(slot)
+        slot = ring.advance(slot)
+        ctx.apply(accumulator, lambda v, s: v + s, rows=(ctx.row_sum(accumulator, lambda v: v),))
+        for part in staging.parts:
+            staging.acquire()
+            staging.put(part, ctx.part(accumulator, part))
+            staging.publish()
+            staging.store(ctx.y, part, index * ctx.members + ctx.member, ctx.rank * len(staging.parts) + part)
+    staging.drain()
