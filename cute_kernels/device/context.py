@@ -15,6 +15,7 @@ from cute_kernels.device.tensors import BoxTensor, VectorTensor
 from cute_kernels.device.traced import Traced
 from cute_kernels.plan import Drain, Fill, Plan, Role
 from cute_kernels.plan import Product as ProductPlan
+from cute_kernels.plan import Staging as StagingPlan
 
 arch = cute.arch
 _TRACED: dict[Any, Any] = {}  # program -> its cute.jit form, made once
@@ -88,15 +89,15 @@ class Context(Traced, tile.Walk):
     def add_stagings(self) -> None:
         for staging in self.plan.stagings:
             if staging.role == self.role.name:
-                setattr(self, staging.name, self.make_staging(staging.buffer))
+                setattr(self, staging.name, self.make_staging(staging))
 
-    def make_staging(self, name: str) -> Staging:
-        buffer, tiles = self.plan.memory[name], self.memory.buffer(name, self.member)
+    def make_staging(self, staging: StagingPlan) -> Staging:
+        buffer, tiles = self.plan.memory[staging.buffer], self.memory.buffer(staging.buffer, self.member)
         product = next(p for p in self.plan.products)
-        parts = product.tile[1] // buffer.shape[1]
         if product.into:
-            return LaneStaging(buffer, tiles, self.thread, self.meet, parts)
-        return AccumulatorStaging(buffer, tiles, self.thread, self.meet, parts, getattr(self, product.name).atom())
+            return LaneStaging(buffer, tiles, self.thread, self.meet, staging.parts)
+        mma = getattr(self, product.name).atom()
+        return AccumulatorStaging(buffer, tiles, self.thread, self.meet, staging.parts, mma)
 
     def add_tensors(self) -> None:
         for tensor in self.plan.tensors:
@@ -140,7 +141,7 @@ class Context(Traced, tile.Walk):
         return tensor.read(at, column, at < self.m)
 
     def read_columns(self, tensor: VectorTensor, column: Any) -> Any:
-        return tensor.read(0, column, True).values
+        return tensor.read(0, column, True)
 
     def write(self, tensor: VectorTensor, row: Any, column: Any, fragment: Any) -> None:
         at = self.row_of(row)

@@ -1,8 +1,8 @@
 """Tiles in registers. Each kind knows which rows a thread holds, and so how a row's sum is completed over its threads.
 
-    AccumulatorFragment   a wgmma accumulator: two rows a thread, each shared by a quad of lanes
-    LaneFragment          tensor memory read by lanes: a row a thread, whole
-    RowsFragment          global memory read by threads: a row shared by `lanes` neighbouring threads, or by whole warps
+    AccumulatorFragment with AccumulatorRows   a wgmma accumulator: two rows a thread, each shared by a quad of lanes
+    RowFragment with LaneRows                  tensor memory read by lanes: a row a thread, whole
+    RowFragment with SharedRows                global memory read by threads: a row for neighbouring threads, or for whole warps
 """
 
 from collections.abc import Callable
@@ -112,49 +112,54 @@ class SharedRows(RowMap):
             self.sums[self.top, self.replica // WARP] = own
 
 
-class Fragment(Traced):
-    """Values of a tile: a register tensor, the rows it spans, and views of one row of it."""
+class AccumulatorFragment(Traced):
+    """A register tensor of layout ((2, 2, columns / 8), 1, 1), whose mode (0, 1) tells the thread's two rows apart."""
 
     def __init__(self, values: Any, rows: RowMap) -> None:
         self.values, self.rows = values, rows
 
     def of_row(self, i: int) -> Any:
-        """A view of this thread's part of row i."""
-        return self.values
+        """A view of this thread's part of its row i."""
+        return self.values[(None, i, None), 0, 0]
 
     def row_sum(self, function: Callable[[Any], Any]) -> Any:
-        sums = []
-        for i in range(self.rows.count):
-            own = function(self.of_row(i).load()).reduce(cute.ReductionOp.ADD, Float32(0.0), 0)
-            sums.append(self.rows.complete(own))
-        return pack(sums)
+        return pack([self.rows.complete(total(function(self.of_row(i).load()))) for i in range(self.rows.count)])
 
     def apply(self, function: Callable[..., Any], rows: tuple[Any, ...], columns: tuple[Any, ...]) -> None:
         for i in range(self.rows.count):
             view = self.of_row(i)
             scales = [pick(r, i, self.rows.count) for r in rows]
-            view.store(function(view.load(), *scales, *(c.load() for c in columns)))
+            view.store(function(view.load(), *scales))
 
 
-class AccumulatorFragment(Fragment):
-    """Mode (0, 1) of a wgmma accumulator's layout ((2, 2, columns / 8), 1, 1) tells the thread's two rows apart."""
+class RowFragment(Traced):
+    """One row a thread, or its share of one. What was loaded is converted where it is used, so that loads stay in flight until
+    then; `apply` binds a new value, so a fragment is made and used within one straight piece of a program."""
 
-    def of_row(self, i: int) -> Any:
-        return self.values[(None, i, None), 0, 0]
+    def __init__(self, loaded: Any, rows: RowMap) -> None:
+        self.loaded, self.rows, self.applied = loaded, rows, None
+
+    @property
+    def value(self) -> Any:
+        """This thread's elements, float32."""
+        return self.loaded.load().to(Float32) if self.applied is None else self.applied
+
+    def row_sum(self, function: Callable[[Any], Any]) -> Any:
+        return self.rows.complete(total(function(self.value)))
+
+    def apply(self, function: Callable[..., Any], rows: tuple[Any, ...], columns: tuple[Any, ...]) -> None:
+        self.applied = function(self.value, *rows, *(c.value for c in columns))
 
 
-class LaneFragment(Fragment):
-    """One row, `part` of its columns in order."""
-
-
-class RowsFragment(Fragment):
-    """(vector, chunks): chunk j holds the columns from (j * replicas + replica) * vector on."""
+def total(values: Any) -> Any:
+    """The sum of a thread's own elements."""
+    return values.reduce(cute.ReductionOp.ADD, Float32(0.0), 0)
 
 
 class Part(Traced):
     """The columns of a staged part of an accumulator, not yet taken out."""
 
-    def __init__(self, fragment: Fragment, part: int) -> None:
+    def __init__(self, fragment: AccumulatorFragment, part: int) -> None:
         self.fragment, self.part = fragment, part
 
 

@@ -8,7 +8,7 @@ from cutlass._mlir.dialects import nvvm
 from cutlass.cute.nvgpu import tcgen05
 from cutlass.utils import blackwell_helpers
 
-from cute_kernels.device.fragments import LaneFragment, LaneRows, select
+from cute_kernels.device.fragments import LaneRows, RowFragment, select
 from cute_kernels.device.memory import SharedMemory
 from cute_kernels.device.rings import Ring
 from cute_kernels.device.traced import ELEMENT, Slot, Traced
@@ -58,7 +58,7 @@ class TensorMemory(Traced):
         self.accumulators = cute.make_tensor(self.pointer, mma.make_fragment_C(shape).layout)
         self.lanes, self.part_columns = product.tile[0], memory.plan.memory[memory.plan.stagings[0].buffer].shape[1]
 
-    def read(self, slot: Slot, part: int) -> LaneFragment:
+    def read(self, slot: Slot, part: int) -> RowFragment:
         accumulator = self.accumulators[(None, None), 0, 0, slot.index]
         tile = cute.local_tile(accumulator, (self.lanes, self.part_columns), (0, part))
         atom = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(self.part_columns)), Float32)
@@ -68,7 +68,7 @@ class TensorMemory(Traced):
         cute.copy(atom, mine.partition_S(tile), values)
         arch.fence_view_async_tmem_load()
         flat = cute.make_tensor(values.iterator, cute.make_layout(self.part_columns))
-        return LaneFragment(flat, self.rows)
+        return RowFragment(flat, self.rows)
 
     def free(self) -> None:
         arch.dealloc_tmem(self.pointer, self.plan.allocated)

@@ -7,7 +7,7 @@ import cutlass.cute as cute
 from cutlass import Float32
 from cutlass.cute.nvgpu import warp
 
-from cute_kernels.device.fragments import Fragment, Part
+from cute_kernels.device.fragments import Part, RowFragment
 from cute_kernels.device.traced import ELEMENT, Traced
 
 arch = cute.arch
@@ -71,9 +71,9 @@ class AccumulatorStaging(Staging):
 class LaneStaging(Staging):
     """From fragments of a row a thread: 16 bytes at a time, spread over the banks by the swizzle."""
 
-    def put(self, part: int, fragment: Fragment) -> None:
+    def put(self, part: int, fragment: RowFragment) -> None:
         element = ELEMENT[self.buffer.dtype]
-        rounded = cute.make_rmem_tensor(fragment.values.shape, element)
-        rounded.store(fragment.values.load().to(element))
+        rounded = cute.make_rmem_tensor(fragment.loaded.shape, element)
+        rounded.store(fragment.value.to(element))
         row = self.tiles[self.thread, None, self.which(part)]
         cute.autovec_copy(rounded, row)

@@ -4,10 +4,10 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int64
+from cutlass import Int64
 from cutlass.cute.nvgpu import cpasync
 
-from cute_kernels.device.fragments import RowsFragment, SharedRows
+from cute_kernels.device.fragments import RowFragment, SharedRows
 from cute_kernels.device.memory import stage_layout
 from cute_kernels.device.traced import ELEMENT, Traced
 from cute_kernels.plan import Plan, itemsize
@@ -53,11 +53,18 @@ class VectorTensor(Traced):
         """The thread's share, in the tensor's own type."""
         return cute.make_rmem_tensor((self.vector, self.chunks), self.element)
 
+    def atom(self) -> Any:
+        """A vector's move. Rows pass once, so they leave the L1 cache to what all rows share."""
+        move = cute.nvgpu.CopyR2GOp() if self.tensor.output else cute.nvgpu.CopyG2ROp()
+        bits = self.vector * itemsize(self.tensor.dtype) * 8
+        once = cute.nvgpu.CacheEvictionPriority.NO_ALLOCATE
+        keep = {} if len(self.tensor.extents) == 1 else {"l1c_evict_priority": once}
+        return cute.make_copy_atom(move, self.element, num_bits_per_copy=bits, **keep)
+
     @cute.jit
     def move(self, source: cute.Tensor, target: cute.Tensor, inside_rows: Any, column: Any) -> None:
         """Copy the chunks that lie inside the tensor; leave the others as they are."""
-        bits = self.vector * itemsize(self.tensor.dtype) * 8
-        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.element, num_bits_per_copy=bits)
+        atom = self.atom()
         if inside_rows:
             for j in cutlass.range_constexpr(self.chunks):
                 if cutlass.const_expr(self.whole):
@@ -67,15 +74,13 @@ class VectorTensor(Traced):
                     if at < self.columns and column * self.columns + at < self.extent:
                         cute.copy(atom, source[None, j], target[None, j])
 
-    def read(self, row: Any, column: Any, inside_rows: Any) -> RowsFragment:
+    def read(self, row: Any, column: Any, inside_rows: Any) -> RowFragment:
         raw = self.registers()
         raw.fill(0.0)
         self.move(self.chunks_of(row, column), raw, inside_rows, column)
-        values = cute.make_rmem_tensor(raw.shape, Float32)
-        values.store(raw.load().to(Float32))
-        return RowsFragment(values, self.rows)
+        return RowFragment(raw, self.rows)
 
-    def write(self, row: Any, column: Any, inside_rows: Any, fragment: RowsFragment) -> None:
+    def write(self, row: Any, column: Any, inside_rows: Any, fragment: RowFragment) -> None:
         raw = self.registers()
-        raw.store(fragment.values.load().to(self.element))
+        raw.store(fragment.value.to(self.element))
         self.move(raw, self.chunks_of(row, column), inside_rows, column)

@@ -33,7 +33,7 @@ class Tiling:
     depth: int = 64  # of K in a stage: 128 bytes of a 16-bit type, a swizzle span
     part: int = 64  # columns of a stored part: a swizzle span again
     stages_most: int = 8
-    staged: int = 2  # parts on their way out, of each member
+    staged: int = 2  # parts on their way out, of each member, at least
     letters: int = 2  # row sums on their way between CTAs, of each member
     accumulators: int = 2  # Blackwell: tiles in tensor memory
 
@@ -64,6 +64,12 @@ class LinearNorm:
     def columns(self) -> int:
         """Columns of one CTA."""
         return self.n // self.cluster
+
+    @property
+    def staged(self) -> int:
+        """Parts on their way out of each member: a divisor of a tile's parts, so that every tile begins at the first buffer."""
+        parts = self.columns // self.tiling.part
+        return next(d for d in range(min(parts, self.tiling.staged), parts + 1) if parts % d == 0)
 
 
 def plan(problem: LinearNorm, target: Target) -> Plan:
@@ -142,7 +148,7 @@ def assemble(
                 Buffer("letters", (cluster, rows), "float32", max(1, t.letters), each=consumer),
                 Buffer("x_tiles", (t.rows, t.depth), problem.dtype, stages, swizzled=True),
                 Buffer("weight_tiles", (columns, t.depth), problem.dtype, stages, swizzled=True),
-                Buffer("parts", (rows, t.part), problem.dtype, t.staged, each=consumer, swizzled=True),
+                Buffer("parts", (rows, t.part), problem.dtype, problem.staged, each=consumer, swizzled=True),
             ),
             barriers=barriers(rings, roles),
             tensor_memory=TensorMemory("tmem", columns, t.accumulators) if on_tensor_memory else None,
@@ -160,6 +166,6 @@ def assemble(
                 (t.rows // roles["multiply"].members, columns, t.depth), into="tmem" if on_tensor_memory else "",
             ),
         ),
-        stagings=(Staging("staging", consumer, "parts"),),
+        stagings=(Staging("staging", consumer, "parts", columns // t.part),),
         why=(f"cluster of {cluster}: a row of {problem.n} in slices of {columns}, at most {t.columns_most} a CTA", *why),
     )  # fmt: skip

@@ -14,9 +14,9 @@ from cute_kernels import tile
 def normalise(ctx: Any) -> None:
     problem, mail = ctx.plan.problem, ctx.mail
     letter = mail.start()
-    weight = ctx.read_columns(ctx.weight, ctx.rank) if problem.weight_dtype else None
     for index in range(ctx.first, ctx.tiles, ctx.step):
         x = ctx.read(ctx.x, index, ctx.rank)
+        weight = ctx.read_columns(ctx.weight, ctx.rank) if problem.weight_dtype else None  # in flight with x
         squares = ctx.row_sum(x, lambda v: v * v)
         squares, letter = tile.sum_over_cluster(mail, letter, squares)
         rstd = ctx.rsqrt(squares / problem.n + problem.eps)

@@ -45,11 +45,15 @@ class Product:
 
 @dataclass(frozen=True)
 class Staging:
-    """Tiles on their way from the registers of `role` through `buffer` to global memory by TMA; no mbarrier needed."""
+    """The `parts` of a tile on their way from the registers of `role` through `buffer` to global memory by TMA; no mbarrier needed.
+
+    Part p goes through stage p modulo the buffer's stages, and `acquire` counts stores in flight: so stages divide parts.
+    """
 
     name: str
     role: str
     buffer: str
+    parts: int
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,9 @@ class Plan:
             raise PlanError(f"a cluster of {self.cluster} CTAs; {self.target.arch} takes {self.target.cluster_most}")
         if self.memory.barriers != barriers(self.rings, self.roles):
             raise PlanError(f"{self.memory.barriers} barriers placed, {barriers(self.rings, self.roles)} needed")
+        for staging in self.stagings:
+            if staging.parts % self.memory[staging.buffer].stages:
+                raise PlanError(f"{staging.name}: {staging.parts} parts are no multiple of its buffer's stages\n{self.memory}")
         for buffer in self.memory.buffers:
             if buffer.each and self.memory.copies(buffer) != self.roles[buffer.each].members:
                 raise PlanError(f"{buffer.name}: {buffer.each} has {self.roles[buffer.each].members} members")
