@@ -24,7 +24,7 @@ class Kernel:
         self.boxed = tuple(t for t in plan.tensors if t.buffer)
 
     @cute.jit
-    def __call__(self, tensors: tuple, blocks: Int32, stream: Any) -> None:  # type: ignore[type-arg]
+    def __call__(self, tensors: tuple, blocks: Int32, stream: Any) -> None:
         values = dict(zip([t.name for t in self.plan.tensors], tensors, strict=True))
         atoms = tuple(make_atom(self.plan, t, values[t.name]) for t in self.boxed)
         self.kernel(tensors, atoms).launch(
@@ -36,7 +36,7 @@ class Kernel:
         )
 
     @cute.kernel
-    def kernel(self, tensors: tuple, atoms: tuple) -> None:  # type: ignore[type-arg]
+    def kernel(self, tensors: tuple, atoms: tuple) -> None:
         plan, memory = self.plan, SharedMemory(self.plan)
         names, boxed = [t.name for t in plan.tensors], [t.name for t in self.boxed]
         values, by_name = dict(zip(names, tensors, strict=True)), dict(zip(boxed, atoms, strict=True))

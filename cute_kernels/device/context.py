@@ -7,8 +7,8 @@ from typing import Any
 import cutlass.cute as cute
 
 from cute_kernels import tile
-from cute_kernels.device.memory import SharedMemory
 from cute_kernels.device import fragments, product_sm90, product_sm100
+from cute_kernels.device.memory import SharedMemory
 from cute_kernels.device.rings import Mail, Ring
 from cute_kernels.device.staging import AccumulatorStaging, LaneStaging, Staging
 from cute_kernels.device.tensors import BoxTensor, VectorTensor

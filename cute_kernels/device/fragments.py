@@ -1,8 +1,8 @@
 """Tiles in registers. Each kind knows which rows a thread holds, and so how a row's sum is completed over its threads.
 
-    AccumulatorFragment with AccumulatorRows   a wgmma accumulator: two rows a thread, each shared by a quad of lanes
-    RowFragment with LaneRows                  tensor memory read by lanes: a row a thread, whole
-    RowFragment with SharedRows                global memory read by threads: a row for neighbouring threads, or for whole warps
+AccumulatorFragment with AccumulatorRows   a wgmma accumulator: two rows a thread, each shared by a quad of lanes
+RowFragment with LaneRows                  tensor memory read by lanes: a row a thread, whole
+RowFragment with SharedRows                global memory read by threads: a row for neighbouring threads, or for whole warps
 """
 
 from collections.abc import Callable

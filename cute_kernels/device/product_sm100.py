@@ -50,7 +50,7 @@ class TensorMemory(Traced):
     """The CTA's accumulators in tensor memory: (rows, columns, stages)."""
 
     def __init__(self, product: ProductPlan, memory: SharedMemory, rows: LaneRows) -> None:
-        self.plan, self.rows = memory.plan.memory.tensor_memory, rows
+        self.plan, self.rows = memory.plan.memory.accumulators, rows
         element = ELEMENT[memory.plan.memory[product.a].dtype]
         mma = tiled_mma(product, element)
         shape = cute.append(mma.partition_shape_C(product.tile[:2]), self.plan.stages)
@@ -76,7 +76,7 @@ class TensorMemory(Traced):
 
 def allocate(memory: SharedMemory) -> None:
     """Take the plan's columns; their address goes to the memory's word. One warp, the one that will free them."""
-    arch.alloc_tmem(memory.plan.memory.tensor_memory.allocated, memory.tensor_memory_word())
+    arch.alloc_tmem(memory.plan.memory.accumulators.allocated, memory.tensor_memory_word())
     arch.relinquish_tmem_alloc_permit()
 
 

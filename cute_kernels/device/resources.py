@@ -26,7 +26,9 @@ def cuobjdump() -> str:
     for folder in spec.submodule_search_locations or () if spec else ():
         for path in pathlib.Path(folder).glob("*/bin/cuobjdump"):
             return str(path)
-    raise FileNotFoundError("cuobjdump: not on PATH and no package nvidia-cuda-cuobjdump: pip install nvidia-cuda-cuobjdump")
+    raise FileNotFoundError(
+        "cuobjdump: not on PATH and no package nvidia-cuda-cuobjdump: pip install nvidia-cuda-cuobjdump"
+    )
 
 
 def resources(cubin: pathlib.Path) -> Resources:

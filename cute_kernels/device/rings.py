@@ -88,7 +88,8 @@ class Mail(Ring):
     def receive(self, letter: Slot) -> tuple[Any, ...]:
         rows = range(self.rows.count)
         return tuple(
-            pack([self.letters[rank, self.rows.row(i), letter.index] for i in rows]) for rank in range(self.plan.cluster)
+            pack([self.letters[rank, self.rows.row(i), letter.index] for i in rows])
+            for rank in range(self.plan.cluster)
         )
 
     def release(self, slot: Slot) -> None:

@@ -86,6 +86,13 @@ class Memory:
     def __getitem__(self, name: str) -> Buffer:
         return next(buffer for buffer in self.buffers if buffer.name == name)
 
+    @property
+    def accumulators(self) -> TensorMemory:
+        """The tensor memory of a plan that has some."""
+        if self.tensor_memory is None:
+            raise PlanError("the plan has no tensor memory")
+        return self.tensor_memory
+
     def copies(self, buffer: Buffer) -> int:
         """Members that have the buffer each, or 1."""
         return dict(self.members)[buffer.each] if buffer.each else 1
@@ -103,9 +110,7 @@ class Memory:
         for buffer in self.buffers:
             start = regions[buffer.over].offset if buffer.over else end
             offset = -(-start // buffer.alignment) * buffer.alignment
-            regions[buffer.name] = Region(
-                buffer.name, offset, self.copies(buffer) * buffer.stages, buffer.stage_bytes
-            )
+            regions[buffer.name] = Region(buffer.name, offset, self.copies(buffer) * buffer.stages, buffer.stage_bytes)
             end = max(end, regions[buffer.name].end)
         return regions
 
@@ -141,7 +146,9 @@ class Memory:
             r = self.placement[buffer.name]
             live = "" if buffer.live == ALWAYS else " live in " + ", ".join(buffer.live)
             over = f" over {buffer.over}" if buffer.over else ""
-            rows.append(line.format(r.name, r.offset, r.end, r.count, r.stage_bytes, buffer.dtype, buffer.shape, over + live))
+            rows.append(
+                line.format(r.name, r.offset, r.end, r.count, r.stage_bytes, buffer.dtype, buffer.shape, over + live)
+            )
         if t := self.tensor_memory:
             rows.append(f"{t.name:14} tensor memory: {t.stages} x {t.columns} columns, {t.allocated} allocated")
         return "\n".join([*rows, f"{'total':14} {self.bytes:>17} bytes"])

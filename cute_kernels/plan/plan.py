@@ -84,7 +84,9 @@ class Plan:
             raise PlanError(f"{self.memory.barriers} barriers placed, {barriers(self.rings, self.roles)} needed")
         for staging in self.stagings:
             if staging.parts % self.memory[staging.buffer].stages:
-                raise PlanError(f"{staging.name}: {staging.parts} parts are no multiple of its buffer's stages\n{self.memory}")
+                raise PlanError(
+                    f"{staging.name}: {staging.parts} parts are no multiple of its buffer's stages\n{self.memory}"
+                )
         for buffer in self.memory.buffers:
             if buffer.each and self.memory.copies(buffer) != self.roles[buffer.each].members:
                 raise PlanError(f"{buffer.name}: {buffer.each} has {self.roles[buffer.each].members} members")

@@ -1,6 +1,6 @@
 """The role table: which warps run which program, with how many registers. Thread counts and positions are derived."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from cute_kernels.plan.target import Target
@@ -35,7 +35,7 @@ class Roles:
 
     table: tuple[Role, ...]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Role]:
         return iter(self.table)
 
     def __getitem__(self, name: str) -> Role:

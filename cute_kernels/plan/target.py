@@ -73,7 +73,10 @@ SM100A = Target(
     copy_rate=7.2e12,
     mma_flops_a_cycle=8192,
     sources=(
-        ("sms, mma_flops_a_cycle, copy_rate", BLACKWELL + ": 2.25 PFLOP/s dense bf16, 8 TB/s; 90 % of it for a copy, not measured"),
+        (
+            "sms, mma_flops_a_cycle, copy_rate",
+            BLACKWELL + ": 2.25 PFLOP/s dense bf16, 8 TB/s; 90 % of it for a copy, not measured",
+        ),
         ("smem_bytes, registers, threads, cluster_portable", CUDA_GUIDE),
         ("tmem_columns", "PTX ISA 9.0, tensor memory: 512 columns of 128 lanes"),
     ),

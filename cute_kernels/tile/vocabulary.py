@@ -142,7 +142,11 @@ class Context(Protocol):
         """Σ function(v) over the columns of each row this member holds. All threads of a row get the sum."""
 
     def apply(
-        self, fragment: Fragment, function: Callable[..., Any], rows: tuple[Rows, ...] = (), columns: tuple[Any, ...] = ()
+        self,
+        fragment: Fragment,
+        function: Callable[..., Any],
+        rows: tuple[Rows, ...] = (),
+        columns: tuple[Any, ...] = (),
     ) -> Fragment:
         """fragment = function(v, *rows, *columns), elementwise and in place; returns it."""
 

@@ -18,15 +18,24 @@ from cute_kernels.plan import SM90A, SM100A, Plan
 from cute_kernels.plan.roles import WARP
 
 PROBLEMS = (
-    *(LinearNorm(k, n, dtype) for k, n, dtype in [(512, 512, "bfloat16"), (200, 64, "float16"), (64, 2048, "bfloat16")]),
+    *(
+        LinearNorm(k, n, dtype)
+        for k, n, dtype in [(512, 512, "bfloat16"), (200, 64, "float16"), (64, 2048, "bfloat16")]
+    ),
     RmsNorm(512, "bfloat16", "bfloat16", vector=8),
     RmsNorm(1001, "float16", "float32"),
     RmsNorm(4096, "bfloat16", vector=8),
     RmsNorm(131072, "float32", "float32", vector=4),
 )
 INSTRUCTIONS = {
-    ("linear_norm", "sm_90a"): r"wgmma\.mma_async|cp\.async\.bulk\.tensor\.2d\.shared|cp\.async\.bulk\.tensor\.2d\.global",
-    ("linear_norm", "sm_100a"): r"tcgen05\.mma|tcgen05\.ld|tcgen05\.commit|tcgen05\.dealloc|cp\.async\.bulk\.tensor\.2d\.global",
+    (
+        "linear_norm",
+        "sm_90a",
+    ): r"wgmma\.mma_async|cp\.async\.bulk\.tensor\.2d\.shared|cp\.async\.bulk\.tensor\.2d\.global",
+    (
+        "linear_norm",
+        "sm_100a",
+    ): r"tcgen05\.mma|tcgen05\.ld|tcgen05\.commit|tcgen05\.dealloc|cp\.async\.bulk\.tensor\.2d\.global",
 }
 
 

@@ -27,11 +27,12 @@ PART = PLAN.memory["parts"].shape[1]
 
 def while_tracing(check: Callable[[], None]) -> None:
     """Run `check` where layouts can be built: inside a function being traced for sm_100a."""
-    ran = []
+    ran: list[bool] = []
 
     @cute.jit
     def trace() -> None:
-        ran.append(check())
+        check()
+        ran.append(True)
 
     cute.compile(trace, options="--gpu-arch sm_100a")
     assert ran
@@ -59,8 +60,8 @@ def test_operand_bytes_lie_where_tcgen05_reads_them(name: str) -> None:
 def accumulators() -> Any:
     """The layout of (rows, columns) of the last accumulator stage."""
     mma = product_sm100.tiled_mma(PRODUCT, BFloat16)
-    shape = cute.append(mma.partition_shape_C(PRODUCT.tile[:2]), PLAN.memory.tensor_memory.stages)
-    return mma.make_fragment_C(shape)[(None, None), 0, 0, PLAN.memory.tensor_memory.stages - 1]
+    shape = cute.append(mma.partition_shape_C(PRODUCT.tile[:2]), PLAN.memory.accumulators.stages)
+    return mma.make_fragment_C(shape)[(None, None), 0, 0, PLAN.memory.accumulators.stages - 1]
 
 
 def test_an_accumulator_row_is_a_lane_and_a_column_a_column() -> None:

@@ -10,7 +10,7 @@ from cute_kernels.linear_norm.plan import LinearNorm
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
 from cute_kernels.norms.plan import RmsNorm
 from cute_kernels.norms.plan import plan as plan_norm
-from cute_kernels.plan import SM90A, Plan, Role, Roles
+from cute_kernels.plan import SM90A, Plan, Roles
 from tests.verbs import programs
 
 Tensors = dict[str, torch.Tensor]
@@ -31,7 +31,7 @@ class Case:
         generator = torch.Generator().manual_seed(self.rows)
         made: Tensors = {}
         for tensor in self.plan.tensors:
-            shape = [self.rows if extent == "m" else extent for extent in tensor.extents]
+            shape = [extent if isinstance(extent, int) else self.rows for extent in tensor.extents]
             dtype = getattr(torch, tensor.dtype)
             values = torch.randint(-2, 3, shape, generator=generator).to(dtype)
             made[tensor.name] = torch.full(shape, torch.nan, dtype=dtype) if tensor.output else values

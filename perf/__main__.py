@@ -1,0 +1,37 @@
+"""`python -m perf [norms|linear_norm …] [--peers quack,inductor] [--json FILE]`: tables of ratios within one run."""
+
+import argparse
+import json
+import pathlib
+import sys
+
+import torch
+
+from perf import linear_norm, norms
+from perf.table import Row, text
+
+BENCHMARKS = {"norms": norms.run, "linear_norm": linear_norm.run}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m perf", description=__doc__)
+    parser.add_argument("operators", nargs="*", choices=[*BENCHMARKS, []], help="all of them where none is named")
+    parser.add_argument("--peers", default="inductor", help="comma-separated: inductor, quack (where installed)")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("perf: no CUDA GPU; the speed of kernels is measured on a GPU only", file=sys.stderr)
+        return 2
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}")
+    rows: list[Row] = []
+    for name in options.operators or BENCHMARKS:
+        measured = BENCHMARKS[name](tuple(filter(None, options.peers.split(","))))
+        print(text(name, measured), flush=True)
+        rows += measured
+    if options.json:
+        options.json.write_text(json.dumps([row.as_dict() for row in rows], indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""Operators on the GPU under the correctness rule, and what only a GPU can show: repeats, graphs, streams, many rows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import cute_kernels as ck
+from cute_kernels.linear_norm import cases as linear_norm_cases
+from cute_kernels.linear_norm import reference as linear_norm_reference
+from cute_kernels.norms import cases as norms_cases
+from cute_kernels.norms import reference as norms_reference
+from cute_kernels.runtime.accuracy import measure
+
+Arguments = dict[str, Any]
+ROWS = 8192  # compared at a time: float64 products of a quarter of a million rows outgrow patience, not memory
+
+
+@pytest.fixture(autouse=True)
+def poisoned_outputs() -> Any:
+    """torch.empty gives NaN: an element that a kernel does not write shows."""
+    torch.use_deterministic_algorithms(True)
+    assert torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def check(operator: Callable[..., torch.Tensor], reference: Any, arguments: Arguments) -> None:
+    """Hold the operator to the rule, slice by slice of rows: the first, the last, and one in the middle of many."""
+    y, x = operator(**arguments), arguments["x"]
+    for start in sorted({0, x.shape[0] // 2, max(0, x.shape[0] - ROWS)}):
+        rows = slice(start, start + ROWS)
+        part = {**arguments, "x": x[rows]}
+        exact = getattr(reference, operator.__name__)(**part)
+        accuracy = measure(y[rows], exact, reference.yardstick(**part))
+        assert accuracy.right, accuracy
+
+
+RMS = (*norms_cases.CASES, *norms_cases.LONG, *norms_cases.SPEED, norms_cases.Case(70000, 33, "float16", "float16"))
+LINEAR = (
+    *linear_norm_cases.CASES,
+    *linear_norm_cases.SPEED,
+    *(linear_norm_cases.Case(m, 520, 512) for m in (1, 127, 1000, 8193)),
+    linear_norm_cases.Case(1000, 64, 2048, "float16"),
+)
+
+
+@pytest.mark.parametrize("case", RMS, ids=str)
+def test_rms_norm(case: norms_cases.Case) -> None:
+    check(ck.rms_norm, norms_reference, norms_cases.inputs(case, "cuda"))
+
+
+@pytest.mark.parametrize("case", LINEAR, ids=str)
+def test_linear_norm(case: linear_norm_cases.Case) -> None:
+    check(ck.linear_norm, linear_norm_reference, linear_norm_cases.inputs(case, "cuda"))
+
+
+CALLS: dict[str, Callable[[], tuple[Callable[..., torch.Tensor], Arguments]]] = {
+    "rms_norm": lambda: (ck.rms_norm, norms_cases.inputs(norms_cases.Case(1000, 4096, weight="float32"), "cuda")),
+    "rms_norm-cluster": lambda: (ck.rms_norm, norms_cases.inputs(norms_cases.Case(300, 40000), "cuda")),
+    "linear_norm": lambda: (ck.linear_norm, linear_norm_cases.inputs(linear_norm_cases.Case(8193, 512, 512), "cuda")),
+    "linear_norm-cluster8": lambda: (
+        ck.linear_norm,
+        linear_norm_cases.inputs(linear_norm_cases.Case(8193, 128, 2048), "cuda"),
+    ),
+}
+
+
+@pytest.fixture(params=CALLS)
+def call(request: pytest.FixtureRequest) -> Callable[[], torch.Tensor]:
+    operator, arguments = CALLS[request.param]()
+    return lambda: operator(**arguments)
+
+
+def test_a_hundred_repeats_are_bitwise_equal(call: Callable[[], torch.Tensor]) -> None:
+    first = call()
+    assert all(torch.equal(call(), first) for _ in range(100))
+
+
+def test_a_captured_graph_replays_beside_another_stream(call: Callable[[], torch.Tensor]) -> None:
+    expected, other = call(), torch.randn(4096, 4096, device="cuda")
+    torch.use_deterministic_algorithms(False)  # no fills within the capture
+    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.graph(graph):
+        y = call()
+    for _ in range(50):
+        y.fill_(torch.nan)
+        with torch.cuda.stream(side):
+            other = other @ other * 1e-3
+        graph.replay()
+        assert torch.equal(y, expected)
+
+
+def test_a_row_does_not_depend_on_its_neighbours() -> None:
+    for operator, arguments in (make() for make in CALLS.values()):
+        alone = operator(**{**arguments, "x": arguments["x"][7:8]})
+        assert torch.equal(operator(**arguments)[7:8], alone)
+
+
+def test_a_nan_row_stays_alone() -> None:
+    for operator, arguments in (make() for make in CALLS.values()):
+        clean = operator(**arguments)
+        spoiled = arguments["x"].clone()
+        spoiled[5, 3] = torch.nan
+        y = operator(**{**arguments, "x": spoiled})
+        assert y[5].isnan().all()
+        assert torch.equal(torch.cat([y[:5], y[6:]]), torch.cat([clean[:5], clean[6:]]))
+
+
+def test_the_launch_follows_the_current_stream() -> None:
+    x = torch.randn(4096, 1024, device="cuda")
+    late, stream = torch.empty_like(x), torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(100_000_000)
+        late.copy_(x)
+        y = ck.rms_norm(late)
+    stream.synchronize()
+    torch.testing.assert_close(y, ck.rms_norm(x), rtol=0, atol=0)
+
+
+def test_a_view_past_two_to_the_31_elements() -> None:
+    rows, pitch = 70000, 32768
+    wide = torch.empty(rows, pitch, device="cuda", dtype=torch.bfloat16)
+    x = wide[:, 8:520]
+    x.copy_(torch.randn(rows, 512, device="cuda"))
+    assert torch.equal(ck.rms_norm(x), ck.rms_norm(x.contiguous()))
+    weight = torch.randn(512, 512, device="cuda", dtype=torch.bfloat16)
+    assert torch.equal(ck.linear_norm(x, weight), ck.linear_norm(x.contiguous(), weight))
+
+
+def test_gradients_match_float64_autograd() -> None:
+    arguments: Arguments = linear_norm_cases.inputs(linear_norm_cases.Case(300, 128, 512), "cuda")
+    leaves = {name: value.requires_grad_() for name, value in arguments.items()}
+    dy = torch.randn(300, 512, device="cuda", dtype=torch.bfloat16)
+    torch.use_deterministic_algorithms(False)  # cuBLAS asks for a workspace setting
+    found = torch.autograd.grad(ck.linear_norm(**leaves), list(leaves.values()), dy)
+    exact = torch.autograd.grad(linear_norm_reference.linear_norm(**leaves), list(leaves.values()), dy.double())
+    for ours, theirs in zip(found, exact, strict=True):
+        assert (ours.double() - theirs).norm() <= 4e-3 * theirs.norm()
