@@ -1,0 +1,140 @@
+"""What a program is called with in the simulator: the verbs, and by the plan's names what the worker's role may use."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cute_kernels.plan import Fill, Plan
+from cute_kernels.simulator.engine import Operation, Worker
+from cute_kernels.simulator.fragments import Fragment
+from cute_kernels.simulator.grid import Cluster, Grid
+from cute_kernels.simulator.memory import Barrier, GlobalTensor, Tile
+from cute_kernels.simulator.products import TensorMemory, TensorProduct, WarpgroupProduct
+from cute_kernels.simulator.rings import Mail, Ring
+from cute_kernels.simulator.staging import Staging
+from cute_kernels.tile import Walk
+
+
+class Context(Walk):
+    """The verbs of one worker."""
+
+    def __init__(self, grid: Grid, cluster: Cluster, worker: Worker) -> None:
+        super().__init__(grid.plan, grid.m, worker.cta.number, grid.blocks, worker.cta.rank)
+        self.worker, self.events, self.cta = worker, grid.events, worker.cta
+        self.member, self.members, self.threads = worker.member, worker.role.members, worker.role.threads
+        self.part_columns = part_columns(grid.plan, worker.role.name)
+        self.buffers = {t.name: self.cta.buffer(t.buffer, worker.member) for t in grid.plan.tensors if t.buffer}
+        for name, thing in things(grid, cluster, worker, self.part_columns).items():
+            setattr(self, name, thing)
+
+    def bind(self, program: Callable[..., Any]) -> Callable[..., Any]:
+        return program
+
+    # Global memory
+
+    def load(self, tensor: GlobalTensor, ring: Ring, slot: Any, row: int, column: int) -> None:
+        worker = self.worker
+        worker.step("load")
+        (tile,) = self.buffers[tensor.name][slot.index]
+        source, barrier = tensor.part(row, column), ring.full(slot)
+        self.events.box(worker, tensor, (row, column), source.size, False)
+        self.events.will_write(worker, barrier, tile)
+        name = f"load {tensor.name}"
+        arrive = partial(self.arrive, source, barrier, tile)
+        worker.engine.add(Operation(self.cta.units["TMA"], name, tile.bytes, arrive, (tensor.name, row, column)))
+
+    def arrive(self, source: Any, barrier: Barrier, tile: Tile) -> None:
+        """A copy's bytes are there. Those beyond the tensor are zeros, and count as bytes too."""
+        target = tile.array
+        if source.shape == target.shape:
+            target[...] = source
+        else:
+            rows, columns = source.shape
+            target[...] = 0
+            target[:rows, :columns] = source
+        tile.spoil()
+        self.events.landed(barrier, tile)
+        barrier.land(tile.bytes)
+
+    def read(self, tensor: GlobalTensor, row: int, column: int) -> Fragment:
+        source = tensor.part(row, column)
+        values = np.zeros(tensor.box, np.float32)
+        self.worker.step("read", values.size // self.threads, source.nbytes)
+        self.events.box(self.worker, tensor, (row, column), source.size, False)
+        rows, columns = source.shape
+        values[:rows, :columns] = source
+        return Fragment(self.worker, values, columns)
+
+    def read_columns(self, tensor: GlobalTensor, column: int) -> Any:
+        (columns,) = tensor.box
+        values = np.zeros(columns, np.float32)
+        self.worker.step("read columns", columns // self.threads)
+        source = tensor.array[column * columns : (column + 1) * columns]
+        self.events.box(self.worker, tensor, (column,), source.size, False)
+        values[: source.size] = source
+        return values
+
+    def write(self, tensor: GlobalTensor, row: int, column: int, fragment: Fragment) -> None:
+        target = tensor.part(row, column)
+        self.worker.step("write", fragment.array.size // self.threads, target.nbytes)
+        self.events.touches(self.worker, fragment)
+        self.events.box(self.worker, tensor, (row, column), target.size, True)
+        rows, columns = target.shape
+        target[...] = fragment.array[:rows, :columns]
+
+    # Registers
+
+    def part(self, fragment: Fragment, part: int) -> Any:
+        return fragment.part(slice(part * self.part_columns, (part + 1) * self.part_columns))
+
+    def row_sum(self, fragment: Fragment, function: Callable[[Any], Any]) -> Any:
+        self.worker.step("row_sum", fragment.array.size // self.threads)
+        self.events.touches(self.worker, fragment)
+        return np.add.reduce(function(fragment.array[:, : fragment.valid]), axis=1, dtype=np.float32)
+
+    def apply(
+        self,
+        fragment: Fragment,
+        function: Callable[..., Any],
+        rows: tuple[Any, ...] = (),
+        columns: tuple[Any, ...] = (),
+    ) -> Fragment:
+        self.worker.step("apply", fragment.array.size // self.threads)
+        self.events.touches(self.worker, fragment)
+        fragment.array[...] = function(fragment.array, *(row[:, None] for row in rows), *columns)
+        return fragment
+
+    def zero_rows(self) -> Any:
+        return np.zeros(1, np.float32)
+
+    def rsqrt(self, rows: Any) -> Any:
+        self.worker.step("rsqrt")
+        return np.float32(1) / np.sqrt(rows)
+
+
+def things(grid: Grid, cluster: Cluster, worker: Worker, columns: int) -> dict[str, Any]:
+    """By name, what the plan gives the worker's role; tensors and tensor memory are everybody's."""
+    plan, role = grid.plan, worker.role.name
+    found: dict[str, Any] = dict(grid.tensors)
+    for ring in plan.rings:
+        if role in (ring.filled_by, ring.drained_by):
+            found[ring.name] = (Mail if ring.fill is Fill.MAIL else Ring)(cluster, worker, ring.name)
+    for product in plan.products:
+        if product.role == role:
+            found[product.name] = (TensorProduct if product.into else WarpgroupProduct)(worker, product)
+    for staging in plan.stagings:
+        if staging.role == role:
+            found[staging.name] = Staging(worker, staging)
+    if plan.memory.tensor_memory:
+        found[plan.memory.tensor_memory.name] = TensorMemory(worker, columns)
+    return found
+
+
+def part_columns(plan: Plan, role: str) -> int:
+    """Columns of a part as the role stages it; the whole accumulator where it stages none."""
+    for staging in plan.stagings:
+        if staging.role == role:
+            return plan.memory[staging.buffer].shape[1]
+    return plan.products[0].tile[1] if plan.products else 0

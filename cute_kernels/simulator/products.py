@@ -1,0 +1,96 @@
+"""Products on the tensor cores as one worker sees them, and tensor memory. All are pending until a wait covers them."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cute_kernels.plan import Product as ProductPlan
+from cute_kernels.simulator.engine import Queue, Worker
+from cute_kernels.simulator.fragments import Fragment
+from cute_kernels.simulator.memory import Tile
+
+
+class Product:
+    """What both generations share: the operands' tiles, and the FLOPs of one product."""
+
+    def __init__(self, worker: Worker, spec: ProductPlan) -> None:
+        cta, (rows, columns, depth) = worker.cta, spec.tile
+        self.worker, self.events = worker, cta.events
+        self.a, self.b = cta.buffer(spec.a, worker.member), cta.buffer(spec.b, worker.member)
+        self.shape, self.flops = (rows, columns), 2 * rows * columns * depth
+        self.mine = slice(worker.member * rows, (worker.member + 1) * rows)
+
+    def operands(self, slot: Any, queue: Queue) -> tuple[Tile, Tile]:
+        """The tiles of a stage, which the next product of the queue will read."""
+        (a,), (b,) = self.a[slot.index], self.b[slot.index]
+        self.events.will_read(self.worker, queue, a)
+        self.events.will_read(self.worker, queue, b)
+        self.events.multiplies(self.worker, self.flops)
+        return a, b
+
+    def run(self, accumulator: Any, a: Tile, b: Tile, fresh: bool) -> None:
+        """The product itself, from the bytes that are there now, in float32."""
+        if fresh:
+            np.matmul(a.values[self.mine], b.values.T, out=accumulator)
+        else:
+            accumulator += a.values[self.mine] @ b.values.T
+
+
+class WarpgroupProduct(Product):
+    """Hopper: a warpgroup's products finish in order; the accumulator is the member's own registers."""
+
+    def __init__(self, worker: Worker, spec: ProductPlan) -> None:
+        super().__init__(worker, spec)
+        self.queue = Queue(worker.engine, worker.cta.units["tensor core"], f"the products of {worker.name}")
+        worker.queues.append(self.queue)
+
+    def accumulator(self) -> Fragment:
+        return Fragment(self.worker, np.full(self.shape, np.nan, np.float32), self.shape[1], self.queue)
+
+    def multiply(self, accumulator: Fragment, slot: Any, fresh: Any = False) -> None:
+        worker, queue = self.worker, self.queue
+        worker.step("multiply")
+        a, b = self.operands(slot, queue)
+        self.events.accumulates(worker, accumulator, fresh)
+        accumulator.filled = True
+        queue.issue(partial(self.run, accumulator.array, a, b, bool(fresh)), "product", self.flops)
+        accumulator.product = queue.issued
+
+    def wait(self, pending: int) -> None:
+        queue, worker = self.queue, self.worker
+        worker.step("wait for products")
+        queue.until(worker, queue.issued - pending)
+        self.events.settled(worker, queue)
+
+
+class TensorProduct(Product):
+    """Blackwell: one thread issues to the CTA's tensor core, which accumulates in tensor memory."""
+
+    def multiply(self, accumulator: Any, slot: Any, fresh: Any = False) -> None:
+        worker, queue = self.worker, self.worker.cta.tensor_queue
+        worker.step("multiply")
+        a, b = self.operands(slot, queue)
+        (into,) = worker.cta.tensor_memory.tiles[accumulator.index]
+        self.events.will_accumulate(worker, queue, into, bool(fresh))
+        queue.issue(partial(self.run, into.array, a, b, bool(fresh)), "product", self.flops)
+
+
+class TensorMemory:
+    """The accumulators, for whoever reads or frees them. `columns` are those of a part."""
+
+    def __init__(self, worker: Worker, columns: int) -> None:
+        self.worker, self.events, self.columns = worker, worker.cta.events, columns
+        self.memory = worker.cta.tensor_memory
+
+    def read(self, slot: Any, part: int) -> Fragment:
+        (tile,) = self.memory.tiles[slot.index]
+        self.worker.step("tmem read", tile.array.shape[0] * self.columns // self.worker.role.threads)
+        self.events.reads(self.worker, tile)
+        values = tile.array[:, part * self.columns : (part + 1) * self.columns].copy()
+        return Fragment(self.worker, values, values.shape[1])
+
+    def free(self) -> None:
+        self.worker.step("free")
+        self.events.frees(self.worker, self.memory)
+        self.memory.freed += 1

@@ -1,0 +1,17 @@
+"""Each verb's tiny program (tests/verbs), which the GPU runs too: the simulator gives the exact answer."""
+
+import pytest
+import torch
+
+from cute_kernels import simulator
+from cute_kernels.runtime.bridge import as_array
+from tests.verbs.cases import Case, cases
+
+
+@pytest.mark.parametrize("case", list(cases()), ids=lambda case: case.name)
+def test_verb(case: Case) -> None:
+    tensors = case.inputs()
+    simulator.run(case.plan, {name: as_array(tensor) for name, tensor in tensors.items()})
+    got, expected = tensors["y"].double(), case.expected(tensors).double()
+    rounding = torch.finfo(tensors["y"].dtype).eps if case.approximate else 0.0
+    assert ((got - expected).abs() <= (case.approximate + rounding) * expected.abs()).all()
