@@ -1,7 +1,7 @@
 """Timing: every contender over buffers that outrun the L2 cache, short calls in a captured CUDA graph, rounds interleaved, medians."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
@@ -56,7 +56,7 @@ def elapsed(call: Call, times: int) -> float:
     return start.elapsed_time(end)
 
 
-def microseconds(contenders: dict[str, Sequence[Call]], rounds: int = ROUNDS) -> dict[str, float]:
+def microseconds(contenders: Mapping[str, Sequence[Call]], rounds: int = ROUNDS) -> dict[str, float]:
     """Median time of one call of each contender, which brings a call for every set of buffers."""
     bursts = {name: burst(calls) for name, calls in contenders.items()}
     replays = {name: max(1, int(ROUND_MS / max(elapsed(run, 2) / 2, 1e-3))) for name, run in bursts.items()}

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from types import FunctionType
+from typing import Any, cast
 
 import cutlass.cute as cute
 
@@ -22,6 +23,20 @@ _TRACED: dict[Any, Any] = {}  # program -> its cute.jit form, made once
 
 # Watchers of `bind`: called with every program this back end traces. A test listens here.
 on_bind: list[Callable[[Any], None]] = []
+
+
+def for_tracing(program: Callable[..., Any]) -> Callable[..., Any]:
+    """The program's code in a function of its own: the DSL rewrites what it traces in place, and the simulator runs the original."""
+    function = cast(FunctionType, program)
+    own = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    own.__module__, own.__qualname__, own.__kwdefaults__ = (
+        function.__module__,
+        function.__qualname__,
+        function.__kwdefaults__,
+    )
+    return own
 
 
 @dataclass(frozen=True)
@@ -116,7 +131,7 @@ class Context(Traced, tile.Walk):
         for watcher in on_bind:
             watcher(program)
         if program not in _TRACED:
-            _TRACED[program] = cute.jit(program)
+            _TRACED[program] = cute.jit(for_tracing(program))
         return _TRACED[program]
 
     def meet(self) -> None:

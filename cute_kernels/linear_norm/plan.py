@@ -1,6 +1,5 @@
 """Plans of linear_norm: who does what on Hopper and on Blackwell, in which memory, and why."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from cute_kernels.linear_norm import forward_sm90, forward_sm100

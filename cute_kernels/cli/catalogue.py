@@ -1,0 +1,55 @@
+"""Every operator: where it lives, in which variants and for what it exists. Commands, tests and benchmarks walk this list."""
+
+import importlib
+from dataclasses import dataclass, fields, replace
+from types import ModuleType
+from typing import Any
+
+SCHEDULED = "scheduled kernel"
+PYTORCH = "PyTorch formulas in float32"
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator and its folder: `op`, `plan`, `reference` and `cases` are the same in each."""
+
+    name: str
+    folder: str
+    variants: tuple[str, ...]
+    architectures: tuple[str, ...] = ("sm_90a", "sm_100a")
+    forward: str = SCHEDULED
+    backward: str = PYTORCH
+
+    def module(self, name: str) -> ModuleType:
+        """One of the folder's modules."""
+        return importlib.import_module(f"cute_kernels.{self.folder}.{name}")
+
+    def call(self, **arguments: Any) -> Any:
+        """The operator itself."""
+        return getattr(self.module("op"), self.name)(**arguments)
+
+    def reference(self, **arguments: Any) -> Any:
+        """Its float64 specification."""
+        return getattr(self.module("reference"), self.name)(**arguments)
+
+    def case(self, shape: str = "", dtype: str = "") -> Any:
+        """The demonstration case, with other extents ("300x512x512") or another dtype."""
+        case = self.module("cases").DEMO
+        names = [field.name for field in fields(case) if field.type is int]
+        if shape:
+            extents = shape.lower().split("x")
+            if len(extents) != len(names) or not all(e.isdigit() for e in extents):
+                raise ValueError(
+                    f"{self.name}: shape is {shape!r}; it takes {'x'.join(n.upper() for n in names)}, whole numbers"
+                )
+            case = replace(case, **{name: int(extent) for name, extent in zip(names, extents, strict=True)})
+        return replace(case, dtype=dtype) if dtype else case
+
+
+OPERATORS = {
+    operator.name: operator
+    for operator in (
+        Operator("rms_norm", "norms", ("weight", "weight_offset", "rows over a cluster of 2-16 CTAs")),
+        Operator("linear_norm", "linear_norm", ("norm='rms'", "one CTA a row", "rows over a cluster of 2-16 CTAs")),
+    )
+}

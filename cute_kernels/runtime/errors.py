@@ -1,0 +1,12 @@
+"""What a user sees when something is wrong: one line that names the operator, the argument, what it got and what it takes."""
+
+from typing import NoReturn
+
+
+class TargetError(RuntimeError):
+    """No GPU that the kernels run on. The message says what was found, what is needed, and what works meanwhile."""
+
+
+def refuse(operator: str, argument: str, got: object, takes: str, error: type[Exception] = ValueError) -> NoReturn:
+    """Raise `error` on one line."""
+    raise error(f"{operator}: {argument} is {got}; it takes {takes}")

@@ -1,0 +1,97 @@
+"""Checks that operators share, and the layout kernels ask for: rows of stride 1 at one pitch, aligned as far as they are.
+
+Checks see only what torch.compile also sees. What depends on pointers (`rows`, `aligned`, `vector`) is called inside the
+registered operator, on real tensors.
+"""
+
+from typing import Any
+
+import torch
+
+from cute_kernels.runtime.errors import refuse
+
+HALVES = (torch.bfloat16, torch.float16)
+FLOATS = (*HALVES, torch.float32)
+WIDEST = 16  # bytes of the widest load; also what TMA asks of base addresses and pitches
+
+
+def tensor(operator: str, argument: str, value: Any) -> torch.Tensor:
+    """`value` as a tensor; whatever speaks DLPack is taken without a copy."""
+    return value if isinstance(value, torch.Tensor) else from_dlpack(operator, argument, value)
+
+
+def from_dlpack(operator: str, argument: str, value: Any) -> torch.Tensor:
+    """A tensor on the memory of another library's array."""
+    takes = "a torch.Tensor, or an array with __dlpack__"
+    if not hasattr(value, "__dlpack__"):
+        refuse(operator, argument, f"of type {type(value).__name__}", takes, TypeError)
+    try:
+        return torch.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        refuse(operator, argument, f"an array that cannot be exported ({reason})", takes, TypeError)
+
+
+def autocast(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors as torch.autocast gives them to a matrix product; outside of it, as they are."""
+    kind = tensors[0].device.type
+    if not torch.is_autocast_enabled(kind):
+        return tensors
+    dtype = torch.get_autocast_dtype(kind)
+    return tuple(value.to(dtype) if value.dtype in FLOATS else value for value in tensors)
+
+
+def dtype(operator: str, argument: str, value: torch.Tensor, takes: tuple[torch.dtype, ...]) -> None:
+    """Refuse `value` unless it is of one of the dtypes."""
+    if value.dtype not in takes:
+        refuse(operator, argument, str(value.dtype), " or ".join(map(str, dict.fromkeys(takes))), TypeError)
+
+
+def shape(operator: str, argument: str, value: torch.Tensor, takes: str, fits: bool) -> None:
+    """Refuse `value` unless its shape fits."""
+    if not fits:
+        refuse(operator, argument, f"of shape {list(value.shape)}", takes)
+
+
+def same_device(operator: str, argument: str, value: torch.Tensor, x: torch.Tensor) -> None:
+    """Refuse `value` unless it is where x is."""
+    if value.device != x.device:
+        refuse(operator, argument, f"on {value.device}", f"a tensor on x's device, {x.device}")
+
+
+def epsilon(operator: str, eps: float | None, default: float) -> float:
+    """eps, or the norm's default."""
+    if eps is None:
+        return default
+    if not eps >= 0:
+        refuse(operator, "eps", eps, "None or a number >= 0")
+    return float(eps)
+
+
+def rows(x: torch.Tensor) -> torch.Tensor:
+    """x as [rows, n] with stride 1 along n: in place wherever its strides allow, else a copy.
+
+    Strides of extents of 1 mean nothing; they are set as a contiguous tensor's would be.
+    """
+    n = x.shape[-1]
+    flat = x.reshape(-1, n)
+    m = flat.shape[0]
+    pitch = flat.stride(0) if m > 1 else n
+    if pitch < n or (n > 1 and flat.stride(1) != 1):
+        return flat.clone(memory_format=torch.contiguous_format)
+    return flat.as_strided((m, n), (pitch, 1))
+
+
+def aligned(x: torch.Tensor, width: int = WIDEST) -> torch.Tensor:
+    """x, or a copy where its base address or a pitch is no multiple of `width` bytes."""
+    pitches = [stride * x.element_size() for stride in x.stride()[:-1]]
+    if any(byte % width for byte in (x.data_ptr(), *pitches)):
+        return x.clone(memory_format=torch.contiguous_format)
+    return x
+
+
+def vector(x: torch.Tensor) -> int:
+    """Elements a thread can move at once along the rows of x: the largest power of two that divides everything."""
+    size = x.element_size()
+    multiple = x.shape[1] | x.stride(0) | x.data_ptr() // size | WIDEST // size
+    return multiple & -multiple

@@ -1,0 +1,137 @@
+"""Strides, alignment, sizes, and errors, for every operator."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import cute_kernels
+from tests.contract.conftest import Call
+
+
+def wide(x: torch.Tensor) -> torch.Tensor:
+    """The same values as columns of a wider tensor, NaN around them."""
+    room = torch.full((*x.shape[:-1], x.shape[-1] + 16), float("nan"), dtype=x.dtype)
+    room[..., 8:-8] = x
+    return room[..., 8:-8]
+
+
+def misaligned(x: torch.Tensor) -> torch.Tensor:
+    """The same values one element past an aligned address."""
+    room = torch.empty(x.numel() + 1, dtype=x.dtype)
+    room[1:] = x.flatten()
+    return room[1:].view(x.shape)
+
+
+def stepped(x: torch.Tensor) -> torch.Tensor:
+    """The same values, every other element of a row."""
+    return torch.stack([x, torch.full_like(x, float("nan"))], dim=-1).flatten(-2)[..., ::2]
+
+
+def transposed(x: torch.Tensor) -> torch.Tensor:
+    """The same values with the strides of a transpose."""
+    return x.t().contiguous().t()
+
+
+LAYOUTS = (wide, misaligned, stepped, transposed)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_of_every_tensor(call: Call, layout: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    arguments = call.arguments()
+    tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+    with cute_kernels.simulate():
+        expected = call(**arguments)
+        for name, value in tensors.items():
+            assert torch.equal(call(**{**arguments, name: layout(value)}), expected)
+        assert torch.equal(call(**{**arguments, **{name: layout(value) for name, value in tensors.items()}}), expected)
+
+
+def test_expanded_rows(call: Call) -> None:
+    arguments = call.arguments()
+    row = arguments.pop("x")[:1]
+    with cute_kernels.simulate():
+        out = call(x=row.expand(5, -1), **arguments)
+        assert torch.equal(out, call(x=row, **arguments).expand(5, -1))
+
+
+@pytest.mark.parametrize("leading", [(), (6,), (2, 3), (1, 2, 3, 1)])
+def test_leading_shapes(call: Call, leading: tuple[int, ...]) -> None:
+    arguments = call.arguments()
+    x = arguments.pop("x")
+    x = x.view(*leading, -1) if leading else x[0]
+    with cute_kernels.simulate():
+        out = call(x=x, **arguments)
+        flat = call(x=x.reshape(-1, x.shape[-1]), **arguments)
+    assert out.shape == (*leading, flat.shape[-1])
+    assert torch.equal(out.view(flat.shape), flat)
+
+
+@pytest.mark.parametrize("leading", [(0,), (3, 0), (0, 2)])
+def test_no_tokens(call: Call, leading: tuple[int, ...]) -> None:
+    arguments = call.arguments()
+    arguments["x"] = torch.empty(*leading, arguments["x"].shape[-1], dtype=arguments["x"].dtype)
+    with cute_kernels.simulate() as simulation:
+        out = call(**arguments)
+        found = call.gradients(arguments, torch.empty_like(out), call)
+    assert out.shape[:-1] == leading
+    assert not simulation.reports
+    assert found["x"].shape == arguments["x"].shape
+    assert torch.equal(found["weight"], torch.zeros_like(arguments["weight"]))
+
+
+def test_arrays_of_other_libraries(call: Call) -> None:
+    arguments = call.arguments(dtype="float16")
+    arrays = {name: v.numpy() if isinstance(v, torch.Tensor) else v for name, v in arguments.items()}
+    with cute_kernels.simulate():
+        assert torch.equal(call(**arrays), call(**arguments))
+
+
+REFUSED: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], type[Exception], str]] = {
+    "float64": (lambda a: {"x": a["x"].double()}, TypeError, "x is torch.float64; it takes torch.bfloat16 or"),
+    "integers": (lambda a: {"x": a["x"].int()}, TypeError, "x is torch.int32; it takes"),
+    "no tensor": (lambda a: {"x": [1.0, 2.0]}, TypeError, "x is of type list; it takes a torch.Tensor, or"),
+    "strings": (lambda a: {"x": np.array(["a"])}, TypeError, "x is an array that cannot be exported"),
+    "no dimension": (lambda a: {"x": a["x"][0, 0]}, ValueError, r"x is of shape \[\]; it takes"),
+    "no columns": (lambda a: {"x": a["x"][:, :0]}, ValueError, r"x is of shape \[6, 0\]; it takes"),
+    "weight of another length": (lambda a: {"weight": a["weight"][..., :-8]}, ValueError, "weight is of shape"),
+    "weight of another rank": (lambda a: {"weight": a["weight"][None]}, ValueError, "weight is of shape"),
+    "weight elsewhere": (
+        lambda a: {"weight": a["weight"].to("meta")},
+        ValueError,
+        "weight is on meta; it takes a tensor on",
+    ),
+    "weight of another dtype": (
+        lambda a: {"weight": a["weight"].half()},
+        TypeError,
+        "weight is torch.float16; it takes",
+    ),
+    "negative eps": (lambda a: {"eps": -1e-6}, ValueError, "eps is -1e-06; it takes"),
+    "eps that is no number": (lambda a: {"eps": float("nan")}, ValueError, "eps is nan; it takes"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refusals_are_one_line_before_any_launch(call: Call, what: str) -> None:
+    change, error, message = REFUSED[what]
+    arguments = call.arguments()
+    with (
+        cute_kernels.simulate() as simulation,
+        pytest.raises(error, match=f"{call.operator.name}: {message}") as caught,
+    ):
+        call(**{**arguments, **change(arguments)})
+    assert "\n" not in str(caught.value)
+    assert not simulation.reports
+
+
+def test_a_cpu_tensor_outside_simulate(call: Call) -> None:
+    with pytest.raises(ValueError, match=f"{call.operator.name}: x is on cpu; .*cute_kernels.simulate()") as caught:
+        call(**call.arguments())
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_architecture() -> None:
+    with pytest.raises(ValueError, match="unknown architecture 'sm_70'"), cute_kernels.simulate("sm_70"):
+        pass

@@ -1,0 +1,57 @@
+"""Rows keep to themselves and results repeat bit by bit, for every operator."""
+
+import pytest
+import torch
+
+import cute_kernels
+from tests.contract.conftest import Call
+
+
+@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
+def test_a_bad_row_stays_alone(call: Call, poison: float) -> None:
+    arguments = call.arguments()
+    with cute_kernels.simulate():
+        clean = call(**arguments)
+        arguments["x"] = arguments["x"].clone()
+        arguments["x"][2, 3] = poison
+        out = call(**arguments)
+    others = [0, 1, 3, 4, 5]
+    assert torch.equal(out[others], clean[others])
+    assert out[2].isnan().any()
+
+
+def test_a_row_does_not_depend_on_the_batch(call: Call) -> None:
+    arguments = call.arguments(m=140)
+    x = arguments.pop("x")
+    with cute_kernels.simulate():
+        whole = call(x=x, **arguments)
+        assert torch.equal(call(x=x[131:133], **arguments), whole[131:133])
+        assert torch.equal(call(x=x[:1], **arguments), whole[:1])
+
+
+@pytest.mark.parametrize("strategy", [None, "round_robin", "random"])
+def test_bits_do_not_depend_on_timing(call: Call, strategy: str | None) -> None:
+    arguments = call.arguments(m=9)
+    with cute_kernels.simulate():
+        expected = call(**arguments)
+    for seed in range(3):
+        with cute_kernels.simulate(seed=seed, strategy=strategy):
+            assert torch.equal(call(**arguments), expected)
+
+
+def test_both_generations_are_right_alike(call: Call) -> None:
+    arguments = call.arguments()
+    outs = {}
+    for arch in ("sm_90a", "sm_100a"):
+        with cute_kernels.simulate(arch) as simulation:
+            outs[arch] = call(**arguments)
+        assert [plan.target.arch for plan in simulation.plans] == [arch]
+    assert torch.allclose(outs["sm_90a"], outs["sm_100a"], rtol=1e-2)
+
+
+def test_inputs_are_not_written(call: Call) -> None:
+    arguments = call.arguments()
+    tensors = {name: value.clone() for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+    with cute_kernels.simulate():
+        call.gradients(arguments, torch.ones_like(call(**arguments)), call)
+    assert all(torch.equal(arguments[name], value) for name, value in tensors.items())

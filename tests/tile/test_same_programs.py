@@ -1,0 +1,77 @@
+"""One program, two back ends: every registered role program is traced for the GPU and run by the simulator as the same function.
+
+The DSL rewrites the code of what it traces, so it gets that code in a function of its own; the original must stay as it was written.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("cutlass", reason="the CuTe DSL is installed on Linux only")
+
+import cute_kernels
+from cute_kernels import device, tile
+from cute_kernels.cli.catalogue import OPERATORS
+from cute_kernels.device import context as device_context
+from cute_kernels.simulator.context import Context
+
+Program = Callable[..., Any]
+ARCHITECTURES = ("sm_90a", "sm_100a")
+SHAPES = {"rms_norm": "3x20000", "linear_norm": "100x64x512"}  # over a cluster, so that the mail is in use
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
+    """The functions that the simulator's contexts are asked to run, and run as they are."""
+    seen: list[Program] = []
+
+    def bind(context: Context, program: Program) -> Program:
+        seen.append(program)
+        return honest(context, program)
+
+    honest = Context.bind
+    monkeypatch.setattr(Context, "bind", bind)
+    return seen
+
+
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
+    """The functions that the device's contexts hand to the DSL to trace."""
+    seen: list[Program] = []
+    monkeypatch.setattr(device_context, "on_bind", [seen.append])
+    return seen
+
+
+def test_both_back_ends_are_handed_the_same_functions(
+    simulated: list[Program], traced: list[Program], capsys: pytest.CaptureFixture[str]
+) -> None:
+    plans, written = [], {program: program.__code__ for program in tile.PROGRAMS.values()}
+    for operator in OPERATORS.values():
+        case = operator.case(SHAPES[operator.name])
+        for arch in ARCHITECTURES:
+            with cute_kernels.simulate(arch) as simulation, torch.no_grad():
+                operator.call(**operator.module("cases").inputs(case))
+            plans += simulation.plans
+    for plan in plans:
+        device.compile(plan)
+    programs = {name: program for name, program in tile.PROGRAMS.items() if name.startswith("cute_kernels.")}
+    twins = [
+        name
+        for name, program in programs.items()
+        if not (any(program is one for one in simulated) and any(program is one for one in traced))
+    ]
+    with capsys.disabled():
+        print(f"\n{len(programs)} role programs, twins: {len(twins)}")
+        print("\n".join(f"  {name}" for name in sorted(programs)))
+    assert not twins
+    assert set(simulated) == set(traced) == set(programs.values())
+    assert all(program.__code__ is code for program, code in written.items())
+
+
+def test_what_the_dsl_traces_has_the_code_of_the_program() -> None:
+    for program in tile.PROGRAMS.values():
+        own = device_context.for_tracing(program)
+        assert own is not program
+        assert own.__code__ is program.__code__
