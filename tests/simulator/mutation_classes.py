@@ -1,20 +1,36 @@
-"""Named classes of flaws beyond a missing call: statements moved, counts and indices off by one, plans that miscount or overlay.
+"""Named classes of flaws beyond a missing call: statements moved, counts and indices off by one, plans that miscount.
 
-Each is put into a registered program or its plan. `faults` are those it may end with, and it ends with one of them in every schedule;
+Each is put into a registered program or its plan. `faults` are those it may end with, one of them in every schedule;
 `place` is what every message must show: the resource, and the program line where there is one.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import cache, partial
 from typing import Any
 
 from cute_kernels.linear_norm.plan import LinearNorm, blackwell, hopper
 from cute_kernels.plan import SM90A, SM100A, Plan, Ring, Target
+from cute_kernels.simulator.faults import (
+    EarlyExit,
+    MissingFence,
+    NotWritten,
+    OutOfBounds,
+    OverlayClash,
+    OverwriteBeforeArrival,
+    OverwriteBeforeRelease,
+    ReadBeforeArrival,
+    ReleaseInFlight,
+    StaleSlot,
+    UninitialisedRead,
+    UseAfterFree,
+    WrittenTwice,
+    WrongCount,
+    WrongParity,
+    WrongPhase,
+)
 from cute_kernels.simulator.mutation import Source
 from tests.simulator.kernels import TINY, Kernel, linear_norm, with_programs
-from tests.simulator.mutation_cases import RIGHT, ROWS
-
-Make = Callable[[], Kernel]
+from tests.simulator.mutation_cases import DEADLOCK, ROWS, WRONG_RESULT, Make, Outcome, run_all
 
 
 @dataclass(frozen=True)
@@ -24,7 +40,17 @@ class Flaw:
     name: str
     make: Make
     faults: tuple[str, ...]
-    place: str = ""
+    place: str
+
+    @property
+    def outcome(self) -> Outcome:
+        """How its runs end."""
+        return outcome_of(self)
+
+
+@cache
+def outcome_of(flaw: Flaw) -> Outcome:
+    return run_all(flaw.make)
 
 
 def edited(target: Target, *edits: tuple[str, str, str], function: str = "") -> Make:
@@ -73,7 +99,7 @@ def one_stage(target: Target) -> Make:
 
 
 def overlaid(upper: str, lower: str) -> Make:
-    """linear_norm on Hopper with one buffer laid over another, both said to live at different times, which they do not."""
+    """linear_norm on Hopper with one buffer laid over another, said to live at different times, which they do not."""
 
     def make() -> Kernel:
         kernel = linear_norm(ROWS, target=SM90A)
@@ -88,160 +114,245 @@ def overlaid(upper: str, lower: str) -> Make:
     return make
 
 
+def hopper_edit(role: str, old: str, new: str) -> Make:
+    return edited(SM90A, (role, old, new))
+
+
 WALK, SHORT_WALK = "range(ctx.first, ctx.tiles, ctx.step)", "range(ctx.first, ctx.tiles - 1, ctx.step)"
+WAIT_AND_RELEASE = "product.wait(1)\n            ring.release(previous)"
+RECEIVE_AND_ADD = "    first, *others = mail.receive(letter)\n    for other in others:\n        first = first + other"
+STORE = "staging.store(ctx.y, part, index * ctx.members + ctx.member, ctx.rank * len(staging.parts) + part)"
+MULTIPLY_INTO = "product.multiply(turn, slot, fresh=k == 0)"
+LOAD = r"load\.py:\d+ in load"
 MULTIPLY = r"forward_sm90\.py:\d+ in multiply"
+BLACKWELL = r"forward_sm100\.py:\d+ in "
+SUM = r"statistics\.py:\d+ in sum_over_cluster, called from linear_norm/forward_sm"
 
 FLAWS = (
+    # Orders
     Flaw(
-        "a stage released before the wait for its products",
+        "a stage released before the wait for the products that read it",
         moved(SM90A, "multiply", "            product.wait(1)", "ring.release(previous)"),
-        (),
+        (ReleaseInFlight.fault,), r"x_tiles\[0\].*" + MULTIPLY,
     ),
     Flaw(
-        "a product more in flight than released for",
-        edited(SM90A, ("multiply", "product.wait(1)", "product.wait(2)")),
-        (),
+        "one product more left in flight: `wait(2)`", hopper_edit("multiply", "product.wait(1)", "product.wait(2)"),
+        (ReleaseInFlight.fault,), r"x_tiles\[0\].*" + MULTIPLY,
     ),
     Flaw(
-        "the stage in flight released",
-        edited(
-            SM90A,
-            (
-                "multiply",
-                "product.wait(1)\n            ring.release(previous)",
-                "product.wait(1)\n            ring.release(slot)",
-            ),
-        ),
-        (),
+        "the wrong stage released: the newest",
+        hopper_edit("multiply", WAIT_AND_RELEASE, WAIT_AND_RELEASE.replace("previous", "slot")),
+        (ReleaseInFlight.fault,), r"x_tiles\[1\].*" + MULTIPLY,
     ),
-    Flaw("no product fresh", edited(SM90A, ("multiply", ", fresh=True", "")), ()),
-    Flaw("no product fresh 100", edited(SM100A, ("multiply", "fresh=k == 0", "fresh=False")), ()),
+    Flaw(
+        "a copy started before its stage is acquired",
+        moved(SM90A, "load", "            ring.acquire(slot)", "ctx.load(ctx.x, ring, slot, index, k)"),
+        (OverwriteBeforeArrival.fault, OverwriteBeforeRelease.fault), r"x_tiles\[0\].*" + LOAD,
+    ),
     Flaw(
         "a letter sent before its slot is acquired",
         moved(SM90A, "multiply", "    mail.acquire(letter)", "mail.send(letter, rows)", "sum_over_cluster"),
-        (),
+        (OverwriteBeforeArrival.fault, OverwriteBeforeRelease.fault),
+        r"letters\[0\] of multiply \d, letter of rank \d.*" + SUM,
     ),
     Flaw(
-        "letters read before they are waited for",
-        moved(SM90A, "multiply", "    mail.wait(letter)", "first, *others = mail.receive(letter)", "sum_over_cluster"),
-        (),
+        "a stage filled without waiting for its readers",
+        hopper_edit("load", "ring.acquire(slot)", "ring.announce(slot)"),
+        (WrongCount.fault, OverwriteBeforeArrival.fault, OverwriteBeforeRelease.fault),
+        r"(_tiles|operands)\[0\].*" + LOAD,
+    ),
+    Flaw(
+        "a letter sent without waiting for its readers",
+        edited(SM90A, ("multiply", "mail.acquire(letter)", "mail.announce(letter)"), function="sum_over_cluster"),
+        (OverwriteBeforeArrival.fault, OverwriteBeforeRelease.fault),
+        r"letters\[0\] of multiply \d, letter of rank \d.*" + SUM,
     ),
     Flaw(
         "a letter waited for before it is sent",
         moved(SM90A, "multiply", "    mail.send(letter, rows)", "mail.wait(letter)", "sum_over_cluster"),
-        (),
+        (DEADLOCK,), SUM + r".*waits for mail of multiply 0\[0\] full of CTA 0",
     ),
     Flaw(
-        "letters released before they are read",
-        moved(
-            SM100A,
-            "epilogue",
-            "    first, *others = mail.receive(letter)\n    for other in others:\n        first = first + other",
-            "mail.release(letter)",
-            "sum_over_cluster",
-        ),
-        (),
+        "letters read before they are waited for",
+        moved(SM90A, "multiply", "    mail.wait(letter)", "first, *others = mail.receive(letter)", "sum_over_cluster"),
+        (ReadBeforeArrival.fault, UninitialisedRead.fault), r"letters\[0\] of multiply \d, letter of rank \d.*" + SUM,
     ),
     Flaw(
-        "a part stored before it is published",
-        moved(
-            SM90A,
-            "multiply",
-            "            staging.publish()",
-            "staging.store(ctx.y, part, index * ctx.members + ctx.member, ctx.rank * len(staging.parts) + part)",
-        ),
-        (),
+        "letters read after their release",
+        moved(SM100A, "epilogue", RECEIVE_AND_ADD, "mail.release(letter)", "sum_over_cluster"),
+        (StaleSlot.fault,), r"letters\[0\] of epilogue 0, letter of rank 0.*" + SUM,
     ),
     Flaw(
-        "a part put before acquire",
+        "a part put before its buffer is acquired",
         moved(SM90A, "multiply", "            staging.acquire()", "staging.put(part, ctx.part(accumulator, part))"),
-        (),
+        (OverwriteBeforeRelease.fault,), r"parts\[0\] of multiply \d.*" + MULTIPLY,
     ),
     Flaw(
-        "wrong parity of a drainer",
-        edited(SM90A, ("multiply", "= ring.start(),", "= ring.start()._replace(phase=1),")),
-        (),
+        "a part stored before it is published", moved(SM90A, "multiply", "            staging.publish()", STORE),
+        (MissingFence.fault,), r"parts\[0\] of multiply \d.*" + MULTIPLY,
     ),
-    Flaw("wrong parity of a filler", edited(SM90A, ("load", "ring.start()", "ring.start()._replace(phase=1)")), ()),
     Flaw(
-        "a copy started before its stage is acquired",
-        moved(SM90A, "load", "            ring.acquire(slot)", "ctx.load(ctx.x, ring, slot, index, k)"),
-        (),
+        "a stage released before the products that read it are issued (stale slot)",
+        moved(SM100A, "multiply", "            " + MULTIPLY_INTO, "ring.release_after_mma(slot)"),
+        (StaleSlot.fault,), r"x_tiles\[0\].*" + BLACKWELL + "multiply",
     ),
-    Flaw("a stage skipped", edited(SM90A, ("load", "= ring.advance(slot)", "= ring.advance(ring.advance(slot))")), ()),
+    Flaw(
+        "an accumulator released between its two reads",
+        edited(SM100A, ("epilogue", "        for part in", "        accumulators.release(turn)\n        for part in")),
+        (StaleSlot.fault,), r"tmem\[0\].*" + BLACKWELL + "epilogue",
+    ),
+    Flaw(
+        "tensor memory freed before the epilogue has read it",
+        moved(SM100A, "multiply", "    accumulators.drain(turn)", "ctx.tmem.free()"),
+        (UseAfterFree.fault,), r"tmem\[0\].*" + BLACKWELL + "multiply",
+    ),
+    # Slots and parities
+    Flaw(
+        "wrong parity: a drainer starts in phase 1",
+        hopper_edit("multiply", "= ring.start(),", "= ring.start()._replace(phase=1),"),
+        (WrongParity.fault,), r"operands\[0\] full.*" + MULTIPLY,
+    ),
+    Flaw(
+        "wrong parity: the filler starts in phase 1",
+        hopper_edit("load", "ring.start()", "ring.start()._replace(phase=1)"),
+        (DEADLOCK,), LOAD + r".*waits for operands\[0\] empty of CTA 0",
+    ),
+    Flaw(
+        "the phase never turns",
+        edited(SM100A, ("multiply", "= ring.advance(slot)", "= ring.advance(slot)._replace(phase=0)")),
+        (DEADLOCK, ReadBeforeArrival.fault), r"(x_tiles|operands)\[0\].*" + BLACKWELL + "multiply",
+    ),
+    Flaw(
+        "a stage skipped by the filler",
+        hopper_edit("load", "= ring.advance(slot)", "= ring.advance(ring.advance(slot))"),
+        (DEADLOCK,), MULTIPLY + r".*waits for operands\[1\] full of CTA 0",
+    ),
+    Flaw(
+        "the slot that a helper returns is dropped", hopper_edit("multiply", "letter = normalise(", "normalise("),
+        (DEADLOCK, OverwriteBeforeArrival.fault), SUM,
+    ),
+    Flaw(
+        "the next accumulator published in place of this one",
+        moved(SM100A, "multiply", "        accumulators.publish_after_mma(turn)", "turn = accumulators.advance(turn)"),
+        (DEADLOCK,), BLACKWELL + r"epilogue.*waits for accumulators\[0\] full",
+    ),
+    # Loops and indices
     Flaw(
         "lost tail: the products' loop one step short",
-        edited(SM90A, ("multiply", "range(1, ctx.plan.problem.steps)", "range(1, ctx.plan.problem.steps - 1)")),
-        (),
-    ),
-    Flaw("the copies' loop one step short", edited(SM90A, ("load", "problem.steps", "problem.steps - 1")), ()),
-    Flaw("the last tile left out by multiply", edited(SM90A, ("multiply", WALK, SHORT_WALK)), ()),
-    Flaw(
-        "the last tile left out by all", edited(SM90A, ("load", WALK, SHORT_WALK), ("multiply", WALK, SHORT_WALK)), ()
+        hopper_edit("multiply", "range(1, ctx.plan.problem.steps)", "range(1, ctx.plan.problem.steps - 1)"),
+        (DEADLOCK,), LOAD + r".*waits for operands\[\d\] empty of CTA 0",
     ),
     Flaw(
-        "one CTA a tile less",
-        edited(SM90A, *((r, WALK, WALK.replace("tiles", "tiles - ctx.rank")) for r in ("load", "multiply"))),
-        (),
-    ),
-    Flaw("copies of the next tile", edited(SM90A, ("load", "slot, index, k", "slot, index + 1, k")), ()),
-    Flaw("every part to the same columns", edited(SM90A, ("multiply", "+ part)", "+ 0)")), ()),
-    Flaw(
-        "parts staged in the first buffer, stored from their own",
-        edited(SM90A, ("multiply", "put(part,", "put(0,")),
-        (),
+        "the copies' loop one step short", hopper_edit("load", "problem.steps", "problem.steps - 1"),
+        (DEADLOCK,), MULTIPLY + r".*waits for operands\[\d\] full of CTA 0",
     ),
     Flaw(
-        "a stage released before its products are issued",
-        moved(
-            SM100A, "multiply", "            product.multiply(turn, slot, fresh=k == 0)", "ring.release_after_mma(slot)"
-        ),
-        (),
+        "the last tile left out by every role",
+        edited(SM90A, ("load", WALK, SHORT_WALK), ("multiply", WALK, SHORT_WALK)),
+        (NotWritten.fault,), r"256 of 2304 elements of y",
     ),
     Flaw(
-        "an accumulator released before it is read",
-        edited(SM100A, ("epilogue", "        for part in", "        accumulators.release(turn)\n        for part in")),
-        (),
+        "early exit: one CTA of the cluster walks a tile less",
+        edited(SM90A, *((role, WALK, WALK.replace("tiles", "tiles - ctx.rank")) for role in ("load", "multiply"))),
+        (EarlyExit.fault,), r"of CTA 1 .*(" + SUM + "|at the end of its program)",
     ),
     Flaw(
-        "tensor memory freed before its last use",
-        moved(SM100A, "multiply", "    accumulators.drain(turn)", "ctx.tmem.free()"),
-        (),
+        "copies of the next tile, beyond the last", hopper_edit("load", "slot, index, k", "slot, index + 1, k"),
+        (OutOfBounds.fault,), r"box \(5, 0\) of x.*" + LOAD,
     ),
     Flaw(
-        "accumulator published before acquire?",
-        edited(
-            SM100A,
-            (
-                "multiply",
-                "accumulators.publish_after_mma(turn)\n        turn = accumulators.advance(turn)",
-                "turn = accumulators.advance(turn)\n        accumulators.publish_after_mma(turn)",
-            ),
-        ),
-        (),
+        "every part stored to the same columns", hopper_edit("multiply", "+ part)", "+ 0)"),
+        (WrittenTwice.fault,), r"y from \(\d, (0|16)\).*" + MULTIPLY,
     ),
-    Flaw("W every product fresh", edited(SM100A, ("multiply", "fresh=k == 0", "fresh=True")), ()),
-    Flaw("W same weight", edited(SM90A, ("load", "ctx.rank, k", "0, k")), ()),
     Flaw(
-        "W both k short",
-        edited(
-            SM90A, ("load", "problem.steps", "problem.steps - 1"), ("multiply", "problem.steps", "problem.steps - 1")
-        ),
-        (),
+        "every part put into the first buffer", hopper_edit("multiply", "put(part,", "put(0,"),
+        (OverwriteBeforeRelease.fault,), r"parts\[0\] of multiply \d.*" + MULTIPLY,
     ),
-    Flaw("W same part", edited(SM90A, ("multiply", "ctx.part(accumulator, part)", "ctx.part(accumulator, 0)")), ()),
-    Flaw("full +1", miscounted("full_arrivals", 1), ()),
-    Flaw("empty +1", miscounted("empty_arrivals", 1), ()),
-    Flaw("empty -1", miscounted("empty_arrivals", -1), ()),
-    Flaw("empty -4", miscounted("empty_arrivals", -4), ()),
-    Flaw("mail empty -4", miscounted("empty_arrivals", -4, "mail"), ()),
-    Flaw("mail empty +4", miscounted("empty_arrivals", 4, "mail"), ()),
-    Flaw("bytes + ", miscounted("stage_bytes", 256), ()),
-    Flaw("bytes -", miscounted("stage_bytes", -256), ()),
-    Flaw("mail bytes -", miscounted("stage_bytes", -32, "mail"), ()),
-    Flaw("mail bytes +", miscounted("stage_bytes", 32, "mail"), ()),
-    Flaw("one stage 90", one_stage(SM90A), ()),
-    Flaw("one stage 100", one_stage(SM100A), (RIGHT,)),
-    Flaw("parts over x_tiles", overlaid("parts", "x_tiles"), ()),
-    Flaw("letters over w", overlaid("letters", "weight_tiles"), ()),
-)
+    Flaw(
+        "no product fresh, in registers", hopper_edit("multiply", ", fresh=True", ""),
+        (UninitialisedRead.fault,), "accumulator.*" + MULTIPLY,
+    ),
+    Flaw(
+        "no product fresh, in tensor memory", edited(SM100A, ("multiply", "fresh=k == 0", "fresh=False")),
+        (UninitialisedRead.fault,), r"tmem\[0\].*" + BLACKWELL + "multiply",
+    ),
+    # Plans
+    Flaw(
+        "a full barrier expects one arrival too many", miscounted("full_arrivals", 1),
+        (DEADLOCK,), r"operands\[0\] full of CTA 0, phase 0 \(parity 0\): it lacks 1 of 2 arrivals",
+    ),
+    Flaw(
+        "an empty barrier expects one arrival too many", miscounted("empty_arrivals", 1),
+        (DEADLOCK,), r"operands\[0\] empty of CTA 0, phase 0 \(parity 0\): it lacks 1 of 9 arrivals",
+    ),
+    Flaw(
+        "an empty barrier expects one arrival too few", miscounted("empty_arrivals", -1),
+        (WrongCount.fault,), r"4 arrivals on operands\[0\] empty .*expects 3 more.*" + MULTIPLY,
+    ),
+    Flaw(
+        "an empty barrier expects one member of two", miscounted("empty_arrivals", -4),
+        (OverwriteBeforeRelease.fault, ReadBeforeArrival.fault, DEADLOCK), r"(_tiles|operands)\[\d\]",
+    ),
+    Flaw(
+        "a mail's empty barrier expects one CTA of two", miscounted("empty_arrivals", -4, "mail"),
+        (OverwriteBeforeRelease.fault, DEADLOCK), r"(letters|mail of multiply \d)\[\d\]",
+    ),
+    Flaw(
+        "a copy's bytes announced too many", miscounted("stage_bytes", 256),
+        (DEADLOCK,), r"operands\[0\] full of CTA 0, phase 0 \(parity 0\): it lacks 0 of 1 arrivals and 256 bytes",
+    ),
+    Flaw(
+        "a copy's bytes announced too few", miscounted("stage_bytes", -256),
+        (WrongPhase.fault, ReadBeforeArrival.fault, UninitialisedRead.fault), r"_tiles\[\d\].*\.py:\d+ in ",
+    ),
+    Flaw(
+        "a letter's bytes announced too few", miscounted("stage_bytes", -32, "mail"),
+        (WrongPhase.fault, ReadBeforeArrival.fault, UninitialisedRead.fault), r"letters\[\d\] of multiply.*" + SUM,
+    ),
+    Flaw(
+        "a ring of one stage under a role that holds two", one_stage(SM90A),
+        (DEADLOCK,), MULTIPLY + r".*waits for operands\[0\] full of CTA 0",
+    ),
+    Flaw(
+        "parts laid over operands that are alive", overlaid("parts", "x_tiles"),
+        (OverlayClash.fault,), r"parts\[0\] of multiply \d of CTA \d shares bytes with x_tiles\[\d\].*" + MULTIPLY,
+    ),
+    Flaw(
+        "letters laid over operands that are alive", overlaid("letters", "weight_tiles"),
+        (OverlayClash.fault,), r"letters\[0\] of multiply \d.* shares bytes with weight_tiles\[\d\].*" + SUM,
+    ),
+    # What is in order and yet wrong: only the reference tells, observers judge when, not what
+    Flaw(
+        "every product fresh",
+        edited(SM100A, ("multiply", "fresh=k == 0", "fresh=True")), (WRONG_RESULT,), "y of linear_norm",
+    ),
+    Flaw(
+        "every loop over K one step short",
+        edited(SM90A, *((role, "problem.steps", "problem.steps - 1") for role in ("load", "multiply"))),
+        (WRONG_RESULT,), "y of linear_norm",
+    ),
+    Flaw(
+        "the same rows of weight in every CTA",
+        hopper_edit("load", "ctx.rank, k", "0, k"), (WRONG_RESULT,), "y of linear_norm",
+    ),
+    Flaw(
+        "the same part put into every buffer",
+        hopper_edit("multiply", "ctx.part(accumulator, part)", "ctx.part(accumulator, 0)"),
+        (WRONG_RESULT,), "y of linear_norm",
+    ),
+)  # fmt: skip
+
+# What must go on working: rings as small as they may be, and so deep that they never turn.
+HARMLESS: dict[str, Make] = {
+    "one stage of operands, sm_100a": one_stage(SM100A),
+    **{
+        f"{what}, {target.arch}": partial(linear_norm, ROWS, target=target, tiling=replace(TINY, **change))
+        for target in (SM90A, SM100A)
+        for what, change in {
+            "letters of one stage": {"letters": 1},
+            "one part staged": {"staged": 1},
+            "one accumulator": {"accumulators": 1},
+            "operands that never turn": {"stages_most": 32},
+        }.items()
+    },
+}

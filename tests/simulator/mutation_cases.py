@@ -1,0 +1,142 @@
+"""The mutation test's cases: every ordering call of every program in every kernel that runs it, and the schedules.
+
+The kernels are tiny, and one cluster walks all their tiles: every ring turns several times and the last tile is ragged.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+from cute_kernels import simulator, tile
+from cute_kernels.cli.catalogue import OPERATORS
+from cute_kernels.norms.plan import RmsNorm
+from cute_kernels.plan import SM90A, SM100A, Plan
+from cute_kernels.simulator.mutation import Site, Source, plain
+from tests.simulator.kernels import TINY, Kernel, linear_norm, rms_norm, with_programs
+
+Program = Callable[[Any], None]
+Make = Callable[[], Kernel]
+
+for _operator in OPERATORS.values():
+    _operator.module("plan")  # defines the operator's programs
+PROGRAMS: dict[str, Program] = {n: p for n, p in tile.PROGRAMS.items() if n.startswith("cute_kernels.")}
+
+ROWS = 72  # four and a half tiles
+SMALLEST = replace(TINY, stages_most=2, staged=1, letters=1, accumulators=1)
+KERNELS: dict[str, tuple[Make, ...]] = {
+    "linear_norm, sm_90a": (
+        lambda: linear_norm(ROWS, target=SM90A),
+        lambda: linear_norm(ROWS, target=SM90A, tiling=SMALLEST),
+    ),
+    "linear_norm, sm_100a": (
+        lambda: linear_norm(ROWS, target=SM100A),
+        lambda: linear_norm(ROWS, target=SM100A, tiling=SMALLEST),
+    ),
+    "rms_norm, cluster of 3": (lambda: rms_norm(9, RmsNorm(40, "bfloat16", "float32", row_most=16)),),
+}
+SCHEDULES = (
+    ("round_robin", 0),
+    ("early", 0),
+    ("late", 0),
+    *(("random", seed) for seed in range(3)),
+    *(("starve", seed) for seed in range(4)),
+)
+DEADLOCK, WRONG_RESULT, RIGHT = "deadlock", "wrong result", ""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A kernel with one call taken out of one of its programs."""
+
+    kernel: str
+    program: str
+    site: Site
+
+    @property
+    def label(self) -> str:
+        """The call, with the helper it stands in, and which it is where the function has several of the same text."""
+        number = f" #{self.site.number}" if self.site.number > 1 else ""
+        helper = f" in {self.site.function.rpartition('.')[2]}" if self.site.function != self.program else ""
+        return f"{self.site.text}{number}{helper}"
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.kernel, self.program.removeprefix("cute_kernels."), self.label
+
+
+# Mutants that no schedule can tell from the program, with the reason.
+EQUIVALENT = {
+    ("linear_norm, sm_90a", "linear_norm.load.load", "ring.drain(slot)"): (
+        "only this CTA's own multiply role reads and releases the stages, and it ends after it has waited for each "
+        "of them, so the CTA outlives them. It matters where the tensor core releases (sm_100a) or a peer does"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a mutant's runs ended: which fault in how many, and all they said."""
+
+    runs: int
+    faults: Counter[str]
+    messages: tuple[str, ...]
+
+    @property
+    def caught(self) -> int:
+        """Runs that did not end as if nothing were wrong."""
+        return sum(self.faults.values())
+
+
+@cache
+def mutants() -> tuple[Mutant, ...]:
+    """All of them, in the order of the kernels, of their roles and of the text."""
+    return tuple(
+        Mutant(kernel, name, site)
+        for kernel, makers in KERNELS.items()
+        for name in programs_of(makers[0]().plan)
+        for site in Source(PROGRAMS[name]).sites
+    )
+
+
+def programs_of(plan: Plan) -> list[str]:
+    """The registered names of its roles' programs."""
+    names = {program: name for name, program in PROGRAMS.items()}
+    return [names[plain(role.program)] for role in plan.roles]
+
+
+@cache
+def outcome(mutant: Mutant) -> Outcome:
+    """What becomes of a mutant in every form of its kernel and in every schedule."""
+    program = PROGRAMS[mutant.program]
+    altered = Source(program).without(mutant.site)
+    return run_all(*(partial(replaced, make, program, altered) for make in KERNELS[mutant.kernel]))
+
+
+def replaced(make: Make, program: Program, by: Program) -> Kernel:
+    """A kernel with one program exchanged, in whatever role it plays."""
+    kernel = make()
+    roles = {role.name: by for role in kernel.plan.roles if plain(role.program) is program}
+    return replace(kernel, plan=with_programs(kernel.plan, **roles))
+
+
+def run_all(*makers: Make) -> Outcome:
+    """Runs every kernel in every schedule."""
+    ends = [end_of(make(), *schedule) for make in makers for schedule in SCHEDULES]
+    faults = Counter(fault for fault, _ in ends if fault != RIGHT)
+    return Outcome(len(ends), faults, tuple(message for fault, message in ends if fault != RIGHT))
+
+
+def end_of(kernel: Kernel, strategy: str, seed: int) -> tuple[str, str]:
+    """The fault that a run in one cluster ends with, and its message."""
+    try:
+        kernel.run(strategy=strategy, seed=seed, blocks=kernel.plan.blocks(len(kernel.arrays["y"]), 1))
+        kernel.check()
+    except simulator.Hazard as hazard:
+        return hazard.fault, str(hazard)
+    except simulator.Deadlock as deadlock:
+        return DEADLOCK, str(deadlock)
+    except AssertionError:
+        return WRONG_RESULT, f"{WRONG_RESULT}: y of {kernel.plan.operator}"
+    return RIGHT, ""
