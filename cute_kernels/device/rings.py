@@ -93,6 +93,8 @@ class Mail(Ring):
         )
 
     def release(self, slot: Slot) -> None:
+        # An arrival does not wait for loads of shared memory that another proxy is to overwrite: on the H200 copies overtook them.
+        arch.fence_proxy("async.shared", space="cta")
         arch.sync_warp()  # all lanes have read
         self.release_to_peers(slot)
 

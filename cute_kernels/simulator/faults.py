@@ -52,7 +52,7 @@ class ProductInFlight(Hazard):
 
 
 class MissingFence(Hazard):
-    fault = "missing fence: ordinary writes not published to the async proxy"
+    fault = "missing fence between ordinary accesses and the async proxy"
 
 
 class OverlayClash(Hazard):

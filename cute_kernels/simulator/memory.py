@@ -89,6 +89,7 @@ class Tile:
         self.writer = self.written = self.fence = self.fenced = 0
         self.by: Any = None
         self.readers: dict[int, int] = {}
+        self.unfenced: dict[int, int] = {}  # of workers that read it by ordinary loads: the fence that must follow
 
     @property
     def name(self) -> str:

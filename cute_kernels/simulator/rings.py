@@ -104,6 +104,10 @@ class Mail(Ring):
         self.events.landed(barrier, tile)
         barrier.land(tile.bytes)
 
+    def release(self, slot: Slot) -> None:
+        self.events.fenced(self.worker)
+        super().release(slot)
+
     def receive(self, letter: Slot) -> tuple[Any, ...]:
         worker = self.worker
         worker.step("receive")

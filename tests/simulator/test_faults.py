@@ -11,6 +11,7 @@ from cute_kernels import simulator
 from cute_kernels.linear_norm.forward_sm90 import multiply
 from cute_kernels.plan import SM90A, PlanError
 from cute_kernels.simulator import faults
+from cute_kernels.simulator.rings import Mail, Ring
 from tests.simulator.kernels import TINY, Kernel, linear_norm, with_programs
 from tests.simulator.toys import blackwell, flawed, miscounted, overlaid, with_plan
 
@@ -118,6 +119,12 @@ def test_an_overlay_is_right_in_disjoint_lifetimes() -> None:
         kernel = overlaid(m=16)
         kernel.run(seed=seed)
         kernel.check()
+
+
+def test_letters_overwritten_after_loads_without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Mail, "release", Ring.release)
+    with pytest.raises(faults.MissingFence, match="overwritten asynchronously after ordinary loads"):
+        linear_norm(m=200).run()
 
 
 def test_an_overlay_used_in_both_lifetimes_at_once() -> None:

@@ -98,9 +98,11 @@ class Order:
         if worker.clock.item(tile.writer) < tile.written:
             raise unarrived(worker, tile)
         tile.readers[worker.component] = worker.epoch
+        tile.unfenced[worker.fences] = worker.clock.item(worker.fences) + 1
 
     def writes(self, worker: Any, tile: Tile) -> None:
         self.may_write(worker, tile, worker.component)
+        tile.unfenced.clear()
         tile.writer, tile.written = worker.component, worker.epoch
         tile.by, tile.fence, tile.fenced = worker, worker.fences, worker.clock.item(worker.fences) + 1
 
@@ -116,6 +118,7 @@ class Order:
         if tile.cta.gone:
             raise faults.EarlyExit(f"{tile.name} is written after its CTA has left", worker)
         self.may_write(worker, tile, UNORDERED)
+        self.may_cross(worker, tile)
         tile.writer, tile.written = barrier.component, barrier.phases + 1
         tile.by, tile.fence, tile.fenced = worker, 0, 0
 
@@ -143,6 +146,13 @@ class Order:
             tile.readers.clear()
         for other in tile.aliases:
             self.may_overlay(worker, tile, other)
+
+    def may_cross(self, worker: Any, tile: Tile) -> None:
+        """Ordinary loads before an asynchronous write: an arrival alone does not hold the write back, the reader's fence does."""
+        item = worker.clock.item
+        if any(item(fences) < epoch for fences, epoch in tile.unfenced.items()):
+            raise faults.MissingFence(f"{tile.name} is overwritten asynchronously after ordinary loads of it", worker)
+        tile.unfenced.clear()
 
     def may_overlay(self, worker: Any, tile: Tile, other: Tile) -> None:
         """All that was done to the tile underneath must be over, too."""
