@@ -7,7 +7,7 @@ import sys
 
 import torch
 
-from perf import linear_norm, norms
+from perf import host, linear_norm, norms
 from perf.table import Row, text
 
 BENCHMARKS = {"norms": norms.run, "linear_norm": linear_norm.run}
@@ -22,14 +22,16 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("perf: no CUDA GPU; the speed of kernels is measured on a GPU only", file=sys.stderr)
         return 2
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}")
+    gpu = f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CUDA {torch.version.cuda}"
+    print(gpu)
     rows: list[Row] = []
     for name in options.operators or BENCHMARKS:
         measured = BENCHMARKS[name](tuple(filter(None, options.peers.split(","))))
         print(text(name, measured), flush=True)
         rows += measured
+    print(host.report())
     if options.json:
-        options.json.write_text(json.dumps([row.as_dict() for row in rows], indent=1))
+        options.json.write_text(json.dumps({"gpu": gpu, "rows": [row.as_dict() for row in rows]}, indent=1))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Timing: every contender over buffers that outrun the L2 cache, short calls in a captured CUDA graph, rounds interleaved, medians."""
+"""Timing: every contender over buffers that outrun the L2 cache, in a captured CUDA graph, rounds interleaved, medians."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +7,7 @@ import torch
 
 L2_BYTES = 60 << 20
 ROUNDS = 9
-LONG_MS = 0.15  # a call that outlasts its launch many times over
+EAGER = ("copy",)  # not captured: a graph's copy nodes reach two thirds of the bandwidth of the same copy launched
 ROUND_MS = 12.0  # long enough for events to resolve, short enough that the clock does not wander within a round
 
 Call = Callable[[], object]
@@ -18,15 +18,14 @@ def sets_of(bytes_a_set: int) -> int:
     return max(1, min(16, -(-4 * L2_BYTES // max(bytes_a_set, 1))))
 
 
-def warmed(calls: Sequence[Call]) -> float:
-    """Run every call once on a side stream, as a capture wants it, then once more; returns that second round's milliseconds."""
+def warm(calls: Sequence[Call]) -> None:
+    """Run every call once on a side stream, as a capture wants it."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        for call in calls:
-            call()
+        run_all(calls)
     torch.cuda.current_stream().wait_stream(stream)
-    return elapsed(lambda: run_all(calls), 1)
+    torch.cuda.synchronize()
 
 
 def run_all(calls: Sequence[Call]) -> None:
@@ -35,9 +34,10 @@ def run_all(calls: Sequence[Call]) -> None:
         call()
 
 
-def burst(calls: Sequence[Call]) -> Call:
-    """All calls as one: a graph where they are short; as they are where they outlast their launches (a graph's copy nodes are slow)."""
-    if warmed(calls) > LONG_MS * len(calls):
+def burst(name: str, calls: Sequence[Call]) -> Call:
+    """All calls as one."""
+    warm(calls)
+    if name in EAGER:
         return lambda: run_all(calls)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -58,7 +58,7 @@ def elapsed(call: Call, times: int) -> float:
 
 def microseconds(contenders: Mapping[str, Sequence[Call]], rounds: int = ROUNDS) -> dict[str, float]:
     """Median time of one call of each contender, which brings a call for every set of buffers."""
-    bursts = {name: burst(calls) for name, calls in contenders.items()}
+    bursts = {name: burst(name, calls) for name, calls in contenders.items()}
     replays = {name: max(1, int(ROUND_MS / max(elapsed(run, 2) / 2, 1e-3))) for name, run in bursts.items()}
     times: dict[str, list[float]] = {name: [] for name in bursts}
     for _ in range(rounds):

@@ -14,6 +14,7 @@ from cute_kernels.device.tensors import make_atom
 from cute_kernels.plan import Plan, Role
 
 arch = cute.arch
+RESERVED = 1024  # bytes of shared memory the system takes from every CTA
 
 
 class Kernel:
@@ -32,8 +33,14 @@ class Kernel:
             block=[self.plan.roles.threads, 1, 1],
             cluster=[self.plan.cluster, 1, 1],
             min_blocks_per_mp=self.plan.ctas_an_sm,
+            preferred_smem_carveout=self.carveout(),
             stream=stream,
         )
+
+    def carveout(self) -> int:
+        """Percent of an SM's L1 that its CTAs need as shared memory; the rest caches. Told, so that compiling asks no GPU."""
+        needed = self.plan.ctas_an_sm * (self.plan.memory.bytes + RESERVED)
+        return min(100, -(-100 * needed // (self.plan.target.smem_bytes + RESERVED)))
 
     @cute.kernel
     def kernel(self, tensors: tuple, atoms: tuple) -> None:

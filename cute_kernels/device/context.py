@@ -74,7 +74,7 @@ class Context(Traced, tile.Walk):
         if plan.products:
             return fragments.LaneRows(self.thread)
         sums = self.memory.buffer("sums")[None, None, 0] if any(b.name == "sums" for b in plan.memory.buffers) else None
-        return fragments.SharedRows(self.thread, self.role.threads // plan.rows, sums, self.meet)
+        return fragments.SharedRows(self.thread, self.role.threads // plan.rows, sums, self.first_barrier())
 
     def add_rings(self) -> None:
         for ring, pointer in rings_of(self.plan, self.memory.barriers(), self.member):
@@ -135,13 +135,13 @@ class Context(Traced, tile.Walk):
         return _TRACED[program]
 
     def meet(self) -> None:
-        """All threads of the member, on a named barrier of its own. Barrier 0 is the CTA's."""
-        first = 1 + sum(role.members for role in self.before())
-        arch.barrier(barrier_id=first + self.member, number_of_threads=self.role.threads)
+        """All threads of the member, on a named barrier of its own."""
+        arch.barrier(barrier_id=self.first_barrier() + self.member, number_of_threads=self.role.threads)
 
-    def before(self) -> tuple[Role, ...]:
+    def first_barrier(self) -> int:
+        """The role's first named barrier: behind those of the members of the roles before it. Barrier 0 is the CTA's."""
         table = self.plan.roles.table
-        return table[: table.index(self.role)]
+        return 1 + sum(role.members for role in table[: table.index(self.role)])
 
     def load(self, tensor: BoxTensor, ring: Ring, slot: Any, row: Any, column: Any) -> None:
         box, stage = tensor.boxes[None, row, column], tensor.stages[None, slot.index]

@@ -83,8 +83,8 @@ class SharedRows(RowMap):
 
     count = 1
 
-    def __init__(self, thread: Any, replicas: int, sums: Any, meet: Callable[[], None]) -> None:
-        self.replicas, self.sums, self.meet = replicas, sums, meet
+    def __init__(self, thread: Any, replicas: int, sums: Any, first_barrier: int) -> None:
+        self.replicas, self.sums, self.first_barrier = replicas, sums, first_barrier
         self.top, self.replica = thread // replicas, thread % replicas
 
     def row(self, i: int) -> Any:
@@ -105,6 +105,10 @@ class SharedRows(RowMap):
             total = total + part
         self.meet()
         return total
+
+    def meet(self) -> None:
+        """The row's threads, on a named barrier of the row's own: other rows do not wait."""
+        arch.barrier(barrier_id=self.first_barrier + self.top, number_of_threads=self.replicas)
 
     @cute.jit
     def write(self, own: Float32) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from cute_kernels.norms.plan import RmsNorm, plan
+from cute_kernels.norms.plan import ROW_MOST, RmsNorm, plan
 from cute_kernels.plan import Plan, PlanError, Target
 from cute_kernels.runtime import inputs
 from cute_kernels.runtime.bridge import NAMES
@@ -65,7 +65,7 @@ def planned(problem: RmsNorm, target: Target) -> Plan:
     try:
         return plan(problem, target)
     except PlanError as error:
-        most = target.cluster_most * problem.row_most
+        most = target.cluster_most * ROW_MOST
         raise ValueError(f"{NAME}: x has rows of {problem.n}; it takes up to {most} on {target.arch}") from error
 
 

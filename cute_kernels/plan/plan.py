@@ -1,5 +1,6 @@
 """The plan of one kernel: everything the back ends need to build, run and draw it, and why each choice was made."""
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,6 +91,14 @@ class Plan:
         for buffer in self.memory.buffers:
             if buffer.each and self.memory.copies(buffer) != self.roles[buffer.each].members:
                 raise PlanError(f"{buffer.name}: {buffer.each} has {self.roles[buffer.each].members} members")
+
+    def __hash__(self) -> int:
+        """Of what tells plans apart; kept, since launches look kernels up by their plans."""
+        return self.fingerprint
+
+    @functools.cached_property
+    def fingerprint(self) -> int:
+        return hash((self.operator, self.target.arch, self.problem, self.rows, self.cluster, self.roles))
 
     def ring(self, name: str) -> Ring:
         return next(ring for ring in self.rings if ring.name == name)

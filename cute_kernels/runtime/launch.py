@@ -39,9 +39,14 @@ def execute(plan: Plan, tensors: dict[str, torch.Tensor]) -> None:
 
 def launch(plan: Plan, tensors: dict[str, torch.Tensor], x: torch.Tensor) -> None:
     """Launch on the current stream of the device `x` is on, compiling first where this process has not yet."""
-    with torch.cuda.device(x.device):
-        clusters = multiprocessors(x.device.index) * plan.ctas_an_sm // plan.cluster
-        compiled(plan)(tensors, plan.blocks(x.shape[0], clusters))
+    index = x.device.index
+    kernel = compiled(plan)
+    blocks = plan.blocks(x.shape[0], multiprocessors(index) * plan.ctas_an_sm // plan.cluster)
+    if index == torch.cuda.current_device():
+        kernel(tensors, blocks)
+    else:
+        with torch.cuda.device(index):
+            kernel(tensors, blocks)
 
 
 def compiled(plan: Plan) -> Any:

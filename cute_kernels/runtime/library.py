@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.overrides import has_torch_function
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from cute_kernels.runtime.simulate import current, entered
 
@@ -25,7 +27,26 @@ def register(
     op = torch.library.custom_op(f"cute_kernels::{operator}", forward, mutates_args=(), schema=schema)
     op.register_fake(fake)
     op.register_autograd(functools.partial(run_backward, operator, backward), setup_context=save)
-    return op
+
+    def call(*inputs: Any) -> torch.Tensor:
+        return forward(*inputs) if plain(inputs) else op(*inputs)
+
+    return call
+
+
+def plain(inputs: tuple[Any, ...]) -> bool:
+    """Whether nobody watches the call: no gradient asked for, nothing traced, no subclass, no mode.
+
+    Then the forward runs as it is: the dispatcher's way through a Python operator costs more than a short kernel.
+    """
+    if torch.compiler.is_compiling() or has_torch_function(inputs):
+        return False
+    if _get_current_dispatch_mode() is not None or torch._C._functorch.maybe_current_level() is not None:
+        return False
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    if any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in tensors):
+        return False
+    return not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors)
 
 
 def save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:

@@ -50,7 +50,8 @@ class Mail(Ring, Protocol):
     """A ring between the same member of the CTAs of a cluster, through distributed shared memory. All fill, all drain.
 
     A stage holds one letter from each CTA, the own one included. `acquire` waits until every CTA has released my last letter
-    in this slot; `release` says so to every CTA.
+    in this slot; `release` says so to every CTA, behind a proxy fence: an arrival alone does not hold back a letter that would
+    overwrite what was just read.
     """
 
     def send(self, letter: Slot, rows: Rows) -> None:

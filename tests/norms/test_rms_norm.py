@@ -33,13 +33,13 @@ def test_blackwell(case: Case) -> None:
         assert_right(case)
 
 
-@pytest.mark.parametrize("row_most", [100, 64, 40])
-def test_clusters_out_of_short_rows(monkeypatch: pytest.MonkeyPatch, row_most: int) -> None:
-    monkeypatch.setattr(op, "RmsNorm", lambda **facts: RmsNorm(**facts, row_most=row_most))
+@pytest.mark.parametrize("row", [100, 64, 40])
+def test_clusters_out_of_short_rows(monkeypatch: pytest.MonkeyPatch, row: int) -> None:
+    monkeypatch.setattr(op, "RmsNorm", lambda **facts: RmsNorm(**facts, row=row))
     with cute_kernels.simulate() as simulation:
         for case in (Case(3, 200, "float32", "float32"), Case(5, 197)):
             assert_right(case)
-    assert {plan.cluster for plan in simulation.plans} == {-(-200 // row_most), -(-197 // row_most)}
+    assert {plan.cluster for plan in simulation.plans} == {-(-200 // row), -(-197 // row)}
     assert all(report.dsmem_bytes for report in simulation.reports)
 
 

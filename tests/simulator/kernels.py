@@ -78,5 +78,5 @@ STANDARD: dict[str, Callable[[], Kernel]] = {
     "linear_norm-sm_90a": lambda: linear_norm(target=SM90A),
     "linear_norm-sm_100a": lambda: linear_norm(target=SM100A),
     "rms_norm": lambda: rms_norm(200, RmsNorm(40, "bfloat16", "float32")),
-    "rms_norm-cluster": lambda: rms_norm(200, RmsNorm(40, "bfloat16", "float32", row_most=16)),
+    "rms_norm-cluster": lambda: rms_norm(200, RmsNorm(40, "bfloat16", "float32", row=16)),
 }

@@ -34,7 +34,7 @@ KERNELS: dict[str, tuple[Make, ...]] = {
         lambda: linear_norm(ROWS, target=SM100A),
         lambda: linear_norm(ROWS, target=SM100A, tiling=SMALLEST),
     ),
-    "rms_norm, cluster of 3": (lambda: rms_norm(9, RmsNorm(40, "bfloat16", "float32", row_most=16)),),
+    "rms_norm, cluster of 3": (lambda: rms_norm(9, RmsNorm(40, "bfloat16", "float32", row=16)),),
 }
 SCHEDULES = (
     ("round_robin", 0),

@@ -65,17 +65,17 @@ def test_linear_norm_at_its_real_tile(target: Target) -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 @pytest.mark.parametrize(
-    ("n", "row_most", "cluster"), [(1, 64, 1), (40, 64, 1), (40, 20, 2), (41, 16, 3), (64, 16, 4), (64, 8, 8)]
+    ("n", "row", "cluster"), [(1, 64, 1), (40, 64, 1), (40, 20, 2), (41, 16, 3), (64, 16, 4), (64, 8, 8)]
 )
-def test_rms_norm(dtype: str, n: int, row_most: int, cluster: int) -> None:
-    kernel = rms_norm(45, RmsNorm(n, dtype, "float32", weight_offset=1.0, row_most=row_most))
+def test_rms_norm(dtype: str, n: int, row: int, cluster: int) -> None:
+    kernel = rms_norm(45, RmsNorm(n, dtype, "float32", weight_offset=1.0, row=row))
     assert kernel.plan.cluster == cluster
     kernel.run()
     kernel.check()
 
 
 def test_rms_norm_without_a_weight_in_vectors() -> None:
-    kernel = rms_norm(45, RmsNorm(64, "float16", vector=8, row_most=24))
+    kernel = rms_norm(45, RmsNorm(64, "float16", vector=8, row=24))
     kernel.run()
     kernel.check()
 

@@ -108,7 +108,7 @@ def cases() -> Iterator[Case]:
     for n in (7, 33, 1001, 9000):
         yield norm_case(programs.copy, copied, 130, RmsNorm(n, "float16", vector=1))
     for cluster in (2, 3, 5, 8, 16):
-        problem = RmsNorm(128 * cluster, "float32", vector=4, row_most=128)
+        problem = RmsNorm(128 * cluster, "float32", vector=4, row=128)
         yield norm_case(programs.exchange, exchanged, 200, problem)
     for dtype in ("bfloat16", "float16"):
         for n, k in ((64, 64), (256, 8), (512, 200), (768, 64)):
