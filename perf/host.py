@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -51,7 +52,7 @@ def launches(call: Callable[[], object]) -> Callable[[], object]:
 def report() -> str:
     """One line an operator."""
     x = norms_cases.inputs(norms_cases.Case(64, 512, weight="float32"), "cuda")
-    z = linear_norm_cases.inputs(linear_norm_cases.Case(128, 64, 512), "cuda")
+    z: dict[str, Any] = linear_norm_cases.inputs(linear_norm_cases.Case(128, 64, 512), "cuda")
     lines = ["host time a call: launch path / whole eager call / torch.matmul beside it"]
     for name, call in (("rms_norm", lambda: ck.rms_norm(**x)), ("linear_norm", lambda: ck.linear_norm(**z))):
         path, whole = per_call(launches(call)), per_call(call)

@@ -7,7 +7,7 @@ from cute_kernels import device
 from tests.verbs.cases import Case, cases
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", list(cases()), ids=lambda case: case.name)
 def test_verb(case: Case) -> None:
     tensors = case.inputs()
     on_gpu = {name: tensor.cuda() for name, tensor in tensors.items()}
