@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from cute_kernels.norms.plan import ROW_MOST, RmsNorm, plan
+from cute_kernels.norms.plan import ROW_MOST, Norm, plan
 from cute_kernels.plan import Plan, PlanError, Target
 from cute_kernels.runtime import inputs
 from cute_kernels.runtime.bridge import NAMES
@@ -44,7 +44,7 @@ def forward(x: torch.Tensor, weight: torch.Tensor | None, weight_offset: float, 
     if not x.numel():
         return y
     rows = inputs.rows(x)
-    problem = RmsNorm(
+    problem = Norm(
         n=x.shape[-1],
         dtype=NAMES[x.dtype],
         weight_dtype="" if weight is None else NAMES[weight.dtype],
@@ -60,7 +60,7 @@ def forward(x: torch.Tensor, weight: torch.Tensor | None, weight_offset: float, 
 
 
 @functools.lru_cache(maxsize=1024)
-def planned(problem: RmsNorm, target: Target) -> Plan:
+def planned(problem: Norm, target: Target) -> Plan:
     """The plan, or one line on what there is a plan for."""
     try:
         return plan(problem, target)

@@ -9,7 +9,7 @@ import torch
 import cute_kernels
 from cute_kernels.norms import op, reference
 from cute_kernels.norms.cases import CASES, LONG, Case, inputs
-from cute_kernels.norms.plan import RmsNorm
+from cute_kernels.norms.plan import Norm
 from cute_kernels.runtime.accuracy import measure
 
 
@@ -35,7 +35,7 @@ def test_blackwell(case: Case) -> None:
 
 @pytest.mark.parametrize("row", [100, 64, 40])
 def test_clusters_out_of_short_rows(monkeypatch: pytest.MonkeyPatch, row: int) -> None:
-    monkeypatch.setattr(op, "RmsNorm", lambda **facts: RmsNorm(**facts, row=row))
+    monkeypatch.setattr(op, "Norm", lambda **facts: Norm(**facts, row=row))
     with cute_kernels.simulate() as simulation:
         for case in (Case(3, 200, "float32", "float32"), Case(5, 197)):
             assert_right(case)

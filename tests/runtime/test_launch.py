@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 import cute_kernels
-from cute_kernels.norms.plan import RmsNorm, plan
+from cute_kernels.norms.plan import Norm, plan
 from cute_kernels.plan import SM90A, Plan
 from cute_kernels.runtime import launch
 
@@ -36,14 +36,14 @@ def back_end(monkeypatch: pytest.MonkeyPatch) -> CountingBackEnd:
 
 
 def test_one_compile_a_plan(back_end: CountingBackEnd) -> None:
-    first = launch.compiled(plan(RmsNorm(64, "float32"), SM90A))
-    assert launch.compiled(plan(RmsNorm(64, "float32"), SM90A)) is first
-    assert launch.compiled(plan(RmsNorm(65, "float32"), SM90A)) is not first
+    first = launch.compiled(plan(Norm(64, "float32"), SM90A))
+    assert launch.compiled(plan(Norm(64, "float32"), SM90A)) is first
+    assert launch.compiled(plan(Norm(65, "float32"), SM90A)) is not first
     assert len(back_end.asked) == 2
 
 
 def test_threads_that_ask_at_once_get_one_kernel(back_end: CountingBackEnd) -> None:
-    wanted, got = plan(RmsNorm(66, "float32"), SM90A), []
+    wanted, got = plan(Norm(66, "float32"), SM90A), []
     threads = [threading.Thread(target=lambda: got.append(launch.compiled(wanted))) for _ in range(4)]
     for thread in threads:
         thread.start()

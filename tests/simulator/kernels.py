@@ -9,7 +9,7 @@ import numpy as np
 from cute_kernels import simulator
 from cute_kernels.linear_norm.plan import LinearNorm, Tiling
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
-from cute_kernels.norms.plan import RmsNorm
+from cute_kernels.norms.plan import Norm
 from cute_kernels.norms.plan import plan as plan_norm
 from cute_kernels.plan import SM90A, SM100A, Plan, Roles, Target
 from cute_kernels.simulator.memory import NUMPY
@@ -59,7 +59,7 @@ def linear_norm(
     return Kernel(plan, arrays, z / np.sqrt((z * z).mean(1, keepdims=True) + plan.problem.eps))
 
 
-def rms_norm(m: int, problem: RmsNorm) -> Kernel:
+def rms_norm(m: int, problem: Norm) -> Kernel:
     """y = x / rms(x) · (offset + weight)."""
     plan = plan_norm(problem, SM90A)
     arrays = arrays_of(plan, m)
@@ -77,6 +77,6 @@ def with_programs(plan: Plan, **programs: Callable[..., None]) -> Plan:
 STANDARD: dict[str, Callable[[], Kernel]] = {
     "linear_norm-sm_90a": lambda: linear_norm(target=SM90A),
     "linear_norm-sm_100a": lambda: linear_norm(target=SM100A),
-    "rms_norm": lambda: rms_norm(200, RmsNorm(40, "bfloat16", "float32")),
-    "rms_norm-cluster": lambda: rms_norm(200, RmsNorm(40, "bfloat16", "float32", row=16)),
+    "rms_norm": lambda: rms_norm(200, Norm(40, "bfloat16", "float32")),
+    "rms_norm-cluster": lambda: rms_norm(200, Norm(40, "bfloat16", "float32", row=16)),
 }

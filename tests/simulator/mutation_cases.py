@@ -11,7 +11,7 @@ from typing import Any
 
 from cute_kernels import simulator, tile
 from cute_kernels.cli.catalogue import OPERATORS
-from cute_kernels.norms.plan import RmsNorm
+from cute_kernels.norms.plan import Norm
 from cute_kernels.plan import SM90A, SM100A, Plan
 from cute_kernels.simulator.mutation import Site, Source, plain
 from tests.simulator.kernels import TINY, Kernel, linear_norm, rms_norm, with_programs
@@ -34,7 +34,7 @@ KERNELS: dict[str, tuple[Make, ...]] = {
         lambda: linear_norm(ROWS, target=SM100A),
         lambda: linear_norm(ROWS, target=SM100A, tiling=SMALLEST),
     ),
-    "rms_norm, cluster of 3": (lambda: rms_norm(9, RmsNorm(40, "bfloat16", "float32", row=16)),),
+    "rms_norm, cluster of 3": (lambda: rms_norm(9, Norm(40, "bfloat16", "float32", row=16)),),
 }
 SCHEDULES = (
     ("round_robin", 0),

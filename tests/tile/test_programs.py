@@ -38,8 +38,6 @@ def test_the_decorator_hands_over_the_function_it_was_given(name: str) -> None:
 def test_every_role_of_every_plan_is_a_registered_program(target: Any) -> None:
     for operator in OPERATORS.values():
         module = operator.module("plan")
-        problem = (
-            module.RmsNorm(64, "float32") if operator.name == "rms_norm" else module.LinearNorm(64, 512, "float16")
-        )
+        problem = module.Norm(64, "float32") if operator.name == "rms_norm" else module.LinearNorm(64, 512, "float16")
         for role in module.plan(problem, target).roles:
             assert role.program.__wrapped__ in PROGRAMS.values()
