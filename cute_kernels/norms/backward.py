@@ -6,6 +6,7 @@ differentiate  every warp    reads x, dy and the rows' statistics once, and writ
     mail   differentiate <-(row sums: DSMEM)-> differentiate of the other CTAs, for rows longer than one CTA holds
 
 With x̂ = (x − mean) · rstd and ĝ = dy · (offset + weight):  dx = rstd · (ĝ − mean(ĝ) − x̂ · mean(ĝ · x̂)), without mean(ĝ) for rms.
+The saved mean is rounded, by more than x̂ can bear where |mean| ≫ std: dx is computed with what is left of x̂'s mean taken out.
 """
 
 from typing import Any
@@ -59,8 +60,10 @@ def differentiate_rows(ctx: Any, index: Any, letter: Any, unit: Any, gradient: A
     along = along / problem.n
     if problem.centre:
         total, letter = tile.sum_over_cluster(ctx.mail, letter, ctx.row_sum(gradient, lambda g: g))
-        mean = total / problem.n
-        ctx.apply(gradient, lambda g, r, m, a, u: (g - m - u * a) * r, rows=(rstd, mean, along), tiles=(unit,))
+        left, letter = tile.sum_over_cluster(ctx.mail, letter, ctx.row_sum(unit, lambda u: u))
+        mean, rest = total / problem.n, left / problem.n
+        rows = (rstd, mean, rest, along - mean * rest)
+        ctx.apply(gradient, lambda g, r, m, s, a, u: (g - m - (u - s) * a) * r, rows=rows, tiles=(unit,))
     else:
         ctx.apply(gradient, lambda g, r, a, u: (g - u * a) * r, rows=(rstd, along), tiles=(unit,))
     if problem.dsum:

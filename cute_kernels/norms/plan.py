@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from cute_kernels.norms.backward import differentiate
 from cute_kernels.norms.forward import normalise
-from cute_kernels.plan import Buffer, Drain, Fill, Memory, Plan, Ring, Role, Roles, Target, Tensor, itemsize
+from cute_kernels.plan import Buffer, Drain, Fill, Memory, Plan, PlanError, Ring, Role, Roles, Target, Tensor, itemsize
 from cute_kernels.plan.plan import barriers
 from cute_kernels.plan.roles import WARP
 
@@ -81,9 +81,9 @@ class Cut:
 def cut(problem: Norm | NormBackward, target: Target, elements: int) -> Cut:
     """Lanes are a power of two, so that a row is part of a warp's or whole warps'; each holds about `elements` of the row."""
     n, vector = problem.n, problem.vector
-    cluster = -(-n // problem.row)
-    if cluster > target.cluster_most:
-        cluster = -(-n // ROW_MOST)
+    cluster = min(-(-n // problem.row), target.cluster_most)
+    if n > cluster * ROW_MOST:
+        raise PlanError(f"rows of {n} columns; {target.cluster_most} CTAs of {ROW_MOST} share one")
     columns = -(-(-(-n // cluster)) // vector) * vector
     lanes = 1
     while lanes * elements < columns and lanes < THREADS_MOST:
