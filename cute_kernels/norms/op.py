@@ -180,13 +180,13 @@ class Operator:
         kept: tuple[torch.Tensor, ...],
     ) -> Gradients:
         """The gradients that are needed, by the fused backward; x and residual have the same one."""
-        x, residual, weight, bias, weight_offset, eps, _, return_stats = arguments
+        x, residual, weight, bias, weight_offset, eps, return_sum, return_stats = arguments
         (stats,) = kept
         if not return_stats:  # registered operator called by itself, or a transform that hides who requires grad
             stats = self.registered(x, residual, None, None, 0.0, eps, False, True)[STATS]
         wants = (needs[0] or needs[1], needs[2], needs[3])
         saved = gradients.Saved(x, residual, weight, stats, weight_offset)
-        dx, dweight, dbias = gradients.of(saved, incoming[0], incoming[1], wants)
+        dx, dweight, dbias = gradients.of(saved, incoming[0], incoming[1] if return_sum else None, wants)
         return (
             dx if needs[0] else None,
             dx if needs[1] else None,
