@@ -8,7 +8,9 @@ def linear_norm(x: torch.Tensor, weight: torch.Tensor, *, norm: str = "rms", eps
     return in_precision(torch.float64, x, weight, norm, eps)
 
 
-def linear_norm_yardstick(x: torch.Tensor, weight: torch.Tensor, *, norm: str = "rms", eps: float = 1e-6) -> torch.Tensor:
+def linear_norm_yardstick(
+    x: torch.Tensor, weight: torch.Tensor, *, norm: str = "rms", eps: float = 1e-6
+) -> torch.Tensor:
     """The same in float32, rounded once to x's dtype."""
     return in_precision(torch.float32, x, weight, norm, eps).to(x.dtype)
 

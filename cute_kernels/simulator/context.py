@@ -93,13 +93,13 @@ class Context(Walk):
         values[: source.size] = source
         return values
 
-    def write_rows(self, tensor: GlobalTensor, row: int, values: Any) -> None:
-        (rows,) = tensor.box
+    def write_rows(self, tensor: GlobalTensor, row: int, rows: Any) -> None:
+        (height,) = tensor.box
         self.worker.step("write rows", 1)
         if self.rank == 0:
-            target = tensor.array[row * rows : (row + 1) * rows]
+            target = tensor.array[row * height : (row + 1) * height]
             self.events.box(self.worker, tensor, (row,), target.size, True)
-            target[...] = np.broadcast_to(values, (rows,))[: target.size]
+            target[...] = np.broadcast_to(rows, (height,))[: target.size]
 
     def write_columns(self, tensor: GlobalTensor, row: int, column: int, columns: Any) -> None:
         target = tensor.part(row, column)

@@ -73,7 +73,10 @@ def test_dimensions_laid_out_otherwise(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_another_shape_is_refused(name: str) -> None:
-    with cute_kernels.simulate(), pytest.raises(ValueError, match=r"_norm: x is of shape \[3, 8\]; it takes \[..., 4, 8\]"):
+    with (
+        cute_kernels.simulate(),
+        pytest.raises(ValueError, match=r"_norm: x is of shape \[3, 8\]; it takes \[..., 4, 8\]"),
+    ):
         PAIRS[name][0]((4, 8))(torch.zeros(3, 8))
 
 

@@ -78,7 +78,9 @@ def test_many_rows_a_cluster(name: str) -> None:
     assert simulation.reports[1].blocks < 1001 // simulation.plans[1].rows
 
 
-@pytest.mark.parametrize("asked", [a for n in range(1, 5) for a in itertools.combinations(("x", "residual", "weight", "bias"), n)])
+@pytest.mark.parametrize(
+    "asked", [a for n in range(1, 5) for a in itertools.combinations(("x", "residual", "weight", "bias"), n)]
+)
 def test_only_what_is_asked_for_is_computed(asked: tuple[str, ...]) -> None:
     arguments = inputs(EVERYTHING)
     leaves = {name: value.requires_grad_(name in asked) for name, value in leaves_of(arguments).items()}
