@@ -1,4 +1,4 @@
-"""Operators on the GPU under the correctness rule, and what only a GPU can show: repeats, graphs, streams, many rows."""
+"""linear_norm on the GPU under the correctness rule; and of every operator what only a GPU can show: repeats, graphs, streams, many rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,6 @@ import cute_kernels as ck
 from cute_kernels.linear_norm import cases as linear_norm_cases
 from cute_kernels.linear_norm import reference as linear_norm_reference
 from cute_kernels.norms import cases as norms_cases
-from cute_kernels.norms import reference as norms_reference
 from cute_kernels.runtime.accuracy import measure
 
 Arguments = dict[str, Any]
@@ -26,18 +25,6 @@ def poisoned_outputs() -> Any:
     torch.use_deterministic_algorithms(False)
 
 
-def check(operator: Callable[..., torch.Tensor], reference: Any, arguments: Arguments) -> None:
-    """Hold the operator to the rule, slice by slice of rows: the first, the last, and one in the middle of many."""
-    y, x = operator(**arguments), arguments["x"]
-    for start in sorted({0, x.shape[0] // 2, max(0, x.shape[0] - ROWS)}):
-        rows = slice(start, start + ROWS)
-        part = {**arguments, "x": x[rows]}
-        exact = getattr(reference, operator.__name__)(**part)
-        accuracy = measure(y[rows], exact, reference.yardstick(**part))
-        assert accuracy.right, accuracy
-
-
-RMS = (*norms_cases.CASES, *norms_cases.LONG, *norms_cases.SPEED, norms_cases.Case(70000, 33, "float16", "float16"))
 LINEAR = (
     *linear_norm_cases.CASES,
     *linear_norm_cases.SPEED,
@@ -46,19 +33,33 @@ LINEAR = (
 )
 
 
-@pytest.mark.parametrize("case", RMS, ids=str)
-def test_rms_norm(case: norms_cases.Case) -> None:
-    check(ck.rms_norm, norms_reference, norms_cases.inputs(case, "cuda"))
-
-
 @pytest.mark.parametrize("case", LINEAR, ids=str)
 def test_linear_norm(case: linear_norm_cases.Case) -> None:
-    check(ck.linear_norm, linear_norm_reference, linear_norm_cases.inputs(case, "cuda"))
+    """Slice by slice of rows: the first, the last, and one in the middle of many."""
+    arguments: Arguments = linear_norm_cases.inputs(case, "cuda")
+    y, x = ck.linear_norm(**arguments), arguments["x"]
+    for start in sorted({0, x.shape[0] // 2, max(0, x.shape[0] - ROWS)}):
+        rows = slice(start, start + ROWS)
+        part = {**arguments, "x": x[rows]}
+        exact = linear_norm_reference.linear_norm(**part)
+        accuracy = measure(y[rows], exact, linear_norm_reference.linear_norm_yardstick(**part))
+        assert accuracy.right, accuracy
 
 
+def layer_norm_dx(x: torch.Tensor, **parameters: Any) -> torch.Tensor:
+    """dx of layer_norm, dy being x."""
+    leaf = x.detach().requires_grad_()
+    (dx,) = torch.autograd.grad(ck.layer_norm(leaf, **parameters), leaf, x)
+    return dx
+
+
+LAYER = norms_cases.Case(1000, 1000, weight="float32", bias="bfloat16")
 CALLS: dict[str, Callable[[], tuple[Callable[..., torch.Tensor], Arguments]]] = {
     "rms_norm": lambda: (ck.rms_norm, norms_cases.inputs(norms_cases.Case(1000, 4096, weight="float32"), "cuda")),
     "rms_norm-cluster": lambda: (ck.rms_norm, norms_cases.inputs(norms_cases.Case(300, 40000), "cuda")),
+    "layer_norm": lambda: (ck.layer_norm, norms_cases.inputs(LAYER, "cuda")),
+    "layer_norm-dx": lambda: (layer_norm_dx, norms_cases.inputs(LAYER, "cuda")),
+    "layer_norm-dx-cluster": lambda: (layer_norm_dx, norms_cases.inputs(norms_cases.Case(300, 20000), "cuda")),
     "linear_norm": lambda: (ck.linear_norm, linear_norm_cases.inputs(linear_norm_cases.Case(8193, 512, 512), "cuda")),
     "linear_norm-cluster8": lambda: (
         ck.linear_norm,
