@@ -215,4 +215,4 @@ def of_rows(outputs: tuple[torch.Tensor | None, ...], n: int) -> dict[str, torch
 
 RMS, LAYER = Operator("rms_norm", False, 1e-6), Operator("layer_norm", True, 1e-5)
 for _operator in (RMS, LAYER):
-    _ = _operator.registered
+    _ = _operator.registered  # with the import, so that torch.ops has them

@@ -78,6 +78,18 @@ def test_many_rows_a_cluster(name: str) -> None:
     assert simulation.reports[1].blocks < 1001 // simulation.plans[1].rows
 
 
+def test_traffic_is_what_the_schedule_says() -> None:
+    m, n = 1000, 96
+    simulation = assert_right("layer_norm", Case(m, n, "bfloat16", "bfloat16", bias="bfloat16", residual=True))
+    plan, report = simulation.plans[1], simulation.reports[1]
+    clusters = report.blocks // plan.cluster
+    assert report.bytes_written == 2 * m * n + 2 * 4 * clusters * n  # dx, and two rows of partial sums a cluster
+    tiles = -(-m // plan.rows)
+    assert (
+        report.bytes_read == 2 * 3 * m * n + 2 * tiles * n + 2 * 4 * tiles * plan.rows
+    )  # x, residual, dy; weight; both statistics
+
+
 @pytest.mark.parametrize(
     "asked", [a for n in range(1, 5) for a in itertools.combinations(("x", "residual", "weight", "bias"), n)]
 )
