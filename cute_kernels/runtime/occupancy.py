@@ -32,7 +32,6 @@ def empty_kernel(device: int) -> tuple[Any, int]:
     from cuda.bindings import driver
 
     with torch.cuda.device(device):
-        torch.cuda.current_stream().synchronize()  # the device's context exists from here on
         kernel = checked(driver.cuModuleGetFunction(checked(driver.cuModuleLoadData(EMPTY_KERNEL)), b"empty"))
         largest = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
         capacity = int(checked(driver.cuDeviceGetAttribute(largest, device)))
