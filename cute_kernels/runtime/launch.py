@@ -8,6 +8,7 @@ import torch
 
 from cute_kernels.plan import Plan, Target
 from cute_kernels.runtime.errors import refuse
+from cute_kernels.runtime.occupancy import clusters_at_once
 from cute_kernels.runtime.simulate import current
 from cute_kernels.runtime.targets import target_of
 
@@ -52,7 +53,7 @@ def launch(plan: Plan, tensors: dict[str, torch.Tensor], x: torch.Tensor) -> Non
 def blocks_for(plan: Plan, x: torch.Tensor) -> int:
     """CTAs that the kernel runs with on `x`: partial sums have a row for each cluster of them."""
     if x.is_cuda:
-        return plan.blocks(x.shape[0], multiprocessors(x.device.index) * plan.ctas_an_sm // plan.cluster)
+        return plan.blocks(x.shape[0], clusters_at_once(x.device.index, plan.cluster) * plan.ctas_an_sm)
     from cute_kernels.simulator.run import CLUSTERS
 
     return plan.blocks(x.shape[0], CLUSTERS)
@@ -69,9 +70,3 @@ def _compiled(plan: Plan) -> Any:
     from cute_kernels import device
 
     return device.compile(plan)
-
-
-@functools.cache
-def multiprocessors(device: int) -> int:
-    """SMs of a CUDA device."""
-    return torch.cuda.get_device_properties(device).multi_processor_count
