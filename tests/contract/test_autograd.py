@@ -60,6 +60,16 @@ def test_incoming_gradients_of_any_layout_and_dtype(call: Call) -> None:
             assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
+def test_an_incoming_gradient_in_float32(call: Call) -> None:
+    arguments = call.arguments()
+    x = arguments.pop("x").requires_grad_()
+    with cute_kernels.simulate():
+        out = call(x=x, **arguments)
+        dy = torch.randn(out.shape)
+        found, expected = (torch.autograd.grad(out, x, d, retain_graph=True)[0] for d in (dy, dy.to(out.dtype)))
+    assert torch.equal(found, expected)
+
+
 def test_twice_with_retain_graph(call: Call) -> None:
     arguments = call.arguments()
     x = arguments.pop("x").requires_grad_()
