@@ -1,4 +1,4 @@
-"""`python -m perf [norms|linear_norm …] [--peers quack,inductor] [--json FILE]`: tables of ratios within one run."""
+"""`python -m perf [norms|norms_backward|linear_norm …] [--peers quack,inductor] [--json FILE]`: tables of ratios within one run."""
 
 import argparse
 import json
@@ -10,7 +10,7 @@ import torch
 from perf import host, linear_norm, norms
 from perf.table import Row, text
 
-BENCHMARKS = {"norms": norms.run, "linear_norm": linear_norm.run}
+BENCHMARKS = {"norms": norms.run, "norms_backward": norms.run_backward, "linear_norm": linear_norm.run}
 
 
 def main() -> int:
