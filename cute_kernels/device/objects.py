@@ -50,7 +50,7 @@ def load(plan: Plan, path: Path) -> CompiledKernel:
 
 
 def link(code: bytes) -> bytes | None:
-    """A shared library of an object file; None on a machine without a linker. It names the libraries it needs, and no path."""
+    """A shared library of an object file; None on a machine without a linker that works. It names the libraries it needs, and no path."""
     import tvm_ffi
 
     tool = next(filter(None, map(shutil.which, LINKERS)), None)
@@ -60,8 +60,8 @@ def link(code: bytes) -> bytes | None:
         source, library = Path(folder, "kernel.o"), Path(folder, "kernel.so")
         source.write_bytes(code)
         needs = [str(runtime_library()), tvm_ffi.libinfo.find_libtvm_ffi()]
-        subprocess.run([tool, "-shared", "-o", library, source, *needs], check=True, capture_output=True)
-        return library.read_bytes()
+        done = subprocess.run([tool, "-shared", "-o", library, source, *needs], check=False, capture_output=True)
+        return None if done.returncode else library.read_bytes()
 
 
 @functools.cache

@@ -40,28 +40,30 @@ def rms_norm(x: Any, weight: Any = None, *, weight_offset: float = 0.0, eps: flo
 def forward(x: torch.Tensor, weight: torch.Tensor | None, weight_offset: float, eps: float) -> torch.Tensor:
     """Lay the inputs out as the kernel takes them, and run it."""
     target = target_for(NAME, x)
-    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
     if not x.numel():
         return y
     rows = inputs.rows(x)
-    problem = RmsNorm(
+    tensors, vector = {"x": rows, "y": inputs.rows(y)}, inputs.vector(rows)
+    if weight is not None:
+        tensors["weight"] = inputs.aligned(weight.contiguous(), vector * weight.element_size())
+    kernel = planned(
+        target,
         n=x.shape[-1],
         dtype=NAMES[x.dtype],
         weight_dtype="" if weight is None else NAMES[weight.dtype],
         weight_offset=weight_offset,
         eps=eps,
-        vector=inputs.vector(rows),
+        vector=vector,
     )
-    tensors = {"x": rows, "y": y.view(rows.shape)}
-    if weight is not None:
-        tensors["weight"] = inputs.aligned(weight.contiguous(), problem.vector * weight.element_size())
-    execute(planned(problem, target), tensors)
+    execute(kernel, tensors)
     return y
 
 
 @functools.lru_cache(maxsize=1024)
-def planned(problem: RmsNorm, target: Target) -> Plan:
-    """The plan, or one line on what there is a plan for."""
+def planned(target: Target, **facts: Any) -> Plan:
+    """The plan by the facts of its problem, or one line on what there is a plan for."""
+    problem = RmsNorm(**facts)
     try:
         return plan(problem, target)
     except PlanError as error:

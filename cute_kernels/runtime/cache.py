@@ -34,6 +34,7 @@ STALE = 3600  # seconds after which an unfinished file's writer is dead
 PATIENCE = 60  # seconds to wait for another process that compiles the same kernel; a compile takes a few
 PAUSE = 0.02
 SUFFIX, UNFINISHED, LOCK = ".so", ".tmp", ".lock"
+OURS = re.compile(r"[0-9a-f]{64}(-\w+\.tmp|\.so|\.lock)")  # whatever else lies in the folder is left alone
 LENGTH, DIGEST = 8, 32  # bytes
 SHARED = ("plan", "tile", "device")  # parts of the package that every kernel's code depends on
 IMPORTED = time.time()
@@ -165,7 +166,7 @@ def store(key: str, plan: Plan, library: bytes) -> Path | None:
 
 def write(path: Path, blob: bytes) -> None:
     """All of it under its name, or nothing."""
-    number, unfinished = tempfile.mkstemp(dir=path.parent, suffix=UNFINISHED)
+    number, unfinished = tempfile.mkstemp(UNFINISHED, path.stem + "-", path.parent)
     try:
         with open(number, "wb") as file:
             file.write(blob)
@@ -204,7 +205,7 @@ def scan(where: Path) -> Iterator[tuple[Path, os.stat_result]]:
         return
     for path in sorted(where.iterdir()):
         with contextlib.suppress(OSError):
-            if path.suffix in (SUFFIX, UNFINISHED, LOCK):
+            if OURS.fullmatch(path.name):
                 yield path, path.stat()
 
 
@@ -222,8 +223,8 @@ def entries() -> list[Entry]:
     found = []
     for path, status in scan(where) if where else ():
         if path.suffix == SUFFIX and (facts := verified(path)):
-            names = (facts[name] for name in ("operator", "problem", "arch"))
-            found.append(Entry(path, *names, bytes=status.st_size, used=status.st_mtime))
+            operator, problem, arch = (facts[name] for name in ("operator", "problem", "arch"))
+            found.append(Entry(path, operator, problem, arch, status.st_size, status.st_mtime))
     return sorted(found, key=lambda entry: -entry.used)
 
 

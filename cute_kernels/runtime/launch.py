@@ -79,10 +79,9 @@ def obtain(plan: Plan) -> Any:
         kernel = compile_now(plan)
         library = device.library(kernel)
         if library is None:
-            cache.warn("compiled kernels are not kept: no linker found (cc, gcc, clang or ld)")
-        elif path := cache.store(key, plan, library):
-            return device.load(plan, path)
-        return kernel
+            cache.warn("compiled kernels are not kept: no working linker (cc, gcc, clang or ld)")
+            return kernel
+        return (cache.store(key, plan, library) and from_disk(plan, key)) or kernel
 
 
 def compile_now(plan: Plan) -> Any:
@@ -93,7 +92,9 @@ def compile_now(plan: Plan) -> Any:
         return device.compile(plan)
     except ImportError as error:
         where = cache.folder() or "the cache, which is switched off"
-        raise TargetError(f"{plan.operator}: no kernel for {plan.problem} in {where}, and {error}; {MEANWHILE}") from error
+        raise TargetError(
+            f"{plan.operator}: no kernel for {plan.problem} in {where}, and {error}; {MEANWHILE}"
+        ) from error
 
 
 def from_disk(plan: Plan, key: str) -> Any:

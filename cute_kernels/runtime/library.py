@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from cute_kernels.runtime.simulate import current, entered
 
 Gradients = tuple[torch.Tensor | None, ...]
+PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def register(
@@ -43,10 +44,11 @@ def plain(inputs: tuple[Any, ...]) -> bool:
         return False
     if _get_current_dispatch_mode() is not None or torch._C._functorch.maybe_current_level() is not None:
         return False
-    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-    if any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in tensors):
-        return False
-    return not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors)
+    watched = torch.is_grad_enabled()
+    for value in inputs:
+        if isinstance(value, torch.Tensor) and (type(value) not in PLAIN or (watched and value.requires_grad)):
+            return False
+    return True
 
 
 def save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:

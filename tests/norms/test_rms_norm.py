@@ -36,6 +36,7 @@ def test_blackwell(case: Case) -> None:
 @pytest.mark.parametrize("row", [100, 64, 40])
 def test_clusters_out_of_short_rows(monkeypatch: pytest.MonkeyPatch, row: int) -> None:
     monkeypatch.setattr(op, "RmsNorm", lambda **facts: RmsNorm(**facts, row=row))
+    monkeypatch.setattr(op, "planned", op.planned.__wrapped__)  # plans kept are of the other rows
     with cute_kernels.simulate() as simulation:
         for case in (Case(3, 200, "float32", "float32"), Case(5, 197)):
             assert_right(case)
