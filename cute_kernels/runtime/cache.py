@@ -18,8 +18,8 @@ import json
 import os
 import re
 import sys
-import tempfile
 import time
+import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -56,10 +56,9 @@ def folder() -> Path | None:
     """Where kernels are kept; None where the cache is switched off or nobody has a home."""
     if os.environ.get("CUTE_KERNELS_NO_CACHE", "0") not in ("", "0"):
         return None
-    if named := os.environ.get("CUTE_KERNELS_CACHE"):
-        return Path(named)
+    named = os.environ.get("CUTE_KERNELS_CACHE") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/cute_kernels"
     try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cute_kernels"
+        return Path(named).expanduser().absolute()
     except RuntimeError:
         return None
 
@@ -166,14 +165,13 @@ def store(key: str, plan: Plan, library: bytes) -> Path | None:
 
 def write(path: Path, blob: bytes) -> None:
     """All of it under its name, or nothing."""
-    number, unfinished = tempfile.mkstemp(UNFINISHED, path.stem + "-", path.parent)
+    unfinished = path.with_name(f"{path.stem}-{uuid.uuid4().hex}{UNFINISHED}")
     try:
-        with open(number, "wb") as file:
+        with open(unfinished, "xb") as file:
             file.write(blob)
         os.replace(unfinished, path)
-    except BaseException:
-        os.unlink(unfinished)
-        raise
+    finally:
+        remove(unfinished)
 
 
 @functools.cache
@@ -201,11 +199,9 @@ def evict(where: Path, keep: Path) -> None:
 
 def scan(where: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """The cache's own files, as far as they stay while one looks."""
-    if not where.is_dir():
-        return
-    for path in sorted(where.iterdir()):
-        with contextlib.suppress(OSError):
-            if OURS.fullmatch(path.name):
+    with contextlib.suppress(OSError):
+        for path in filter(lambda path: OURS.fullmatch(path.name), sorted(where.iterdir())):
+            with contextlib.suppress(FileNotFoundError):
                 yield path, path.stat()
 
 

@@ -247,8 +247,8 @@ def test_leavings_of_dead_writers_go_those_of_live_ones_stay(folder: Path) -> No
 class FullDisk:
     """A file that takes nothing."""
 
-    def __init__(self, number: int, mode: str) -> None:
-        self.number = number
+    def __init__(self, path: Path, mode: str) -> None:
+        self.number = os.open(path, os.O_CREAT | os.O_WRONLY)
 
     def __enter__(self) -> "FullDisk":
         return self
@@ -276,8 +276,8 @@ def test_a_read_only_folder_still_serves_what_it_has(folder: Path, monkeypatch: 
     def refuse(*arguments: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    for name in ("utime", "replace", "open"):
-        monkeypatch.setattr(os, name, refuse)
+    monkeypatch.setattr(os, "utime", refuse)
+    monkeypatch.setattr(cache, "open", refuse, raising=False)
     with pytest.warns(UserWarning, match="Read-only file system"):
         assert cache.store(OTHER, PLAN, LIBRARY) is None
     with cache.locked(OTHER):
@@ -331,6 +331,11 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache.folder() == tmp_path / ".cache" / "cute_kernels"
+    monkeypatch.setenv("CUTE_KERNELS_CACHE", "~/mine")
+    assert cache.folder() == tmp_path / "mine"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUTE_KERNELS_CACHE", ".")
+    assert cache.folder() == tmp_path
     for off, there in (("1", False), ("0", True), ("", True)):
         monkeypatch.setenv("CUTE_KERNELS_NO_CACHE", off)
         assert (cache.folder() is not None) == there
