@@ -1,6 +1,5 @@
 """One kernel, run: on the GPU its tensors are on, or in the simulator. Kernels are looked up in memory, then on disk, then compiled."""
 
-import functools
 import threading
 from typing import Any
 
@@ -9,6 +8,7 @@ import torch
 from cute_kernels.plan import Plan, Target
 from cute_kernels.runtime import cache
 from cute_kernels.runtime.errors import TargetError, refuse
+from cute_kernels.runtime.occupancy import clusters_at_once
 from cute_kernels.runtime.simulate import current
 from cute_kernels.runtime.targets import MEANWHILE, target_of
 
@@ -43,7 +43,7 @@ def launch(plan: Plan, tensors: dict[str, torch.Tensor], x: torch.Tensor) -> Non
     """Launch on the current stream of the device `x` is on, compiling first where this process has not yet."""
     index = x.device.index
     kernel = compiled(plan)
-    blocks = plan.blocks(x.shape[0], multiprocessors(index) * plan.ctas_an_sm // plan.cluster)
+    blocks = plan.blocks(x.shape[0], clusters_at_once(index, plan.cluster) * plan.ctas_an_sm)
     if index == torch.cuda.current_device():
         kernel(tensors, blocks)
     else:
@@ -108,9 +108,3 @@ def from_disk(plan: Plan, key: str) -> Any:
         return device.load(plan, path)
     except OSError:
         return None
-
-
-@functools.cache
-def multiprocessors(device: int) -> int:
-    """SMs of a CUDA device."""
-    return torch.cuda.get_device_properties(device).multi_processor_count
