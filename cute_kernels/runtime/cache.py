@@ -108,6 +108,7 @@ def sources_of(module: str) -> str:
     for part in (Path(file).parent, *(package / name for name in SHARED)):
         for path in sorted(part.glob("*.py")):
             if path.stat().st_mtime > IMPORTED:
+                warn(f"compiled kernels are neither kept nor looked for: {path} is newer than this process")
                 return ""
             code = path.read_bytes()
             digest.update(f"{part.name}/{path.name} {len(code)}\n".encode() + code)

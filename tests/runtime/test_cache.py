@@ -22,6 +22,8 @@ from cute_kernels.linear_norm.plan import LinearNorm, plan
 from cute_kernels.plan import SM90A, SM100A, Plan, Role, Roles
 from cute_kernels.runtime import cache
 from cute_kernels.runtime.simulate import Simulation
+from tests.test_arrows import FILES, imports, inside, part_of
+from tests.test_arrows import OPERATORS as FOLDERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = plan(LinearNorm(64, 512, "bfloat16"), SM90A)  # a cluster of two: every kind of ring
@@ -125,6 +127,13 @@ def test_an_edited_source_is_another_key(part: str, monkeypatch: pytest.MonkeyPa
     assert key() != before
 
 
+def test_programs_import_nothing_that_is_not_in_the_key() -> None:
+    programs = [path for path in FILES if part_of(path) in FOLDERS and path.stem not in ("op", "reference", "cases")]
+    assert programs
+    for path in programs:
+        assert inside(imports(path)) <= {part_of(path), *cache.SHARED}
+
+
 @pytest.mark.parametrize("part", ["norms/forward.py", "simulator/run.py", "runtime/launch.py"])
 def test_sources_of_other_things_are_not_in_the_key(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before, read = key(), Path.read_bytes
@@ -164,7 +173,8 @@ def test_a_program_edited_since_it_was_imported_has_no_key(tmp_path: Path, monke
     assert key(running(program))
     cache.sources_of.cache_clear()
     os.utime(source)
-    assert key(running(program)) == ""
+    with pytest.warns(UserWarning, match=r"edited_program\.py is newer"):
+        assert key(running(program)) == ""
 
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
