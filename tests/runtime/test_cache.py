@@ -181,7 +181,7 @@ def test_a_program_edited_since_it_was_imported_has_no_key(tmp_path: Path, monke
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
 def test_every_operator_s_plans_have_a_key(operator: Operator, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[Plan] = []
-    monkeypatch.setattr(Simulation, "run", lambda self, plan, tensors: plans.append(plan))
+    monkeypatch.setattr(Simulation, "run", lambda self, plan, *rest: plans.append(plan))
     with cute_kernels.simulate(arch):
         operator.call(**operator.module("cases").inputs(operator.case()))
     assert plans
