@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cute_kernels import nn as nn
     from cute_kernels.linear_norm.op import linear_norm as linear_norm
+    from cute_kernels.norms.op import layer_norm as layer_norm
     from cute_kernels.norms.op import rms_norm as rms_norm
     from cute_kernels.runtime.simulate import simulate as simulate
 
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 
 # Public name -> the module that defines it.
 HOMES = {
+    "layer_norm": "cute_kernels.norms.op",
     "linear_norm": "cute_kernels.linear_norm.op",
     "rms_norm": "cute_kernels.norms.op",
     "simulate": "cute_kernels.runtime.simulate",

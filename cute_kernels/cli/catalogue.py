@@ -6,7 +6,9 @@ from types import ModuleType
 from typing import Any
 
 SCHEDULED = "scheduled kernel"
+FUSED = "scheduled kernel; dweight and dbias by partial sums added in a fixed order"
 PYTORCH = "PyTorch formulas in float32"
+NORM_VARIANTS = ("residual", "weight", "weight_offset", "bias", "rows over a cluster of 2-16 CTAs")
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,14 @@ class Operator:
         """Its float64 specification."""
         return getattr(self.module("reference"), self.name)(**arguments)
 
+    def yardstick(self, **arguments: Any) -> Any:
+        """Its float32 chain, rounded once."""
+        return getattr(self.module("reference"), f"{self.name}_yardstick")(**arguments)
+
+    def pytorch(self, **arguments: Any) -> Any:
+        """What one would write with PyTorch's operators."""
+        return getattr(self.module("reference"), f"{self.name}_pytorch")(**arguments)
+
     def case(self, shape: str = "", dtype: str = "") -> Any:
         """The demonstration case, with other extents ("300x512x512") or another dtype."""
         case = self.module("cases").DEMO
@@ -49,7 +59,8 @@ class Operator:
 OPERATORS = {
     operator.name: operator
     for operator in (
-        Operator("rms_norm", "norms", ("weight", "weight_offset", "rows over a cluster of 2-16 CTAs")),
+        Operator("rms_norm", "norms", NORM_VARIANTS, backward=FUSED),
+        Operator("layer_norm", "norms", NORM_VARIANTS, backward=FUSED),
         Operator("linear_norm", "linear_norm", ("norm='rms'", "one CTA a row", "rows over a cluster of 2-16 CTAs")),
     )
 }

@@ -63,7 +63,7 @@ def on_gpu(operator: Operator, case: Any, seed: int) -> dict[str, Any]:
         "where": torch.cuda.get_device_name(),
         **judged(operator, arguments, out),
         "microseconds": seconds * 1e6,
-        "pytorch_microseconds": timed(lambda: operator.module("reference").pytorch(**arguments)) * 1e6,
+        "pytorch_microseconds": timed(lambda: operator.pytorch(**arguments)) * 1e6,
         "bytes_least": least,
         "bytes_a_second": least / seconds,
     }
@@ -71,7 +71,7 @@ def on_gpu(operator: Operator, case: Any, seed: int) -> dict[str, Any]:
 
 def judged(operator: Operator, arguments: dict[str, Any], out: torch.Tensor) -> dict[str, Any]:
     """The result's errors beside the yardstick's."""
-    found = accuracy.measure(out, operator.reference(**arguments), operator.module("reference").yardstick(**arguments))
+    found = accuracy.measure(out, operator.reference(**arguments), operator.yardstick(**arguments))
     return {"right": found.right, "error": found.error, "yardstick_error": found.yardstick, "accuracy": str(found)}
 
 

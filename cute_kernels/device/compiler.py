@@ -18,8 +18,8 @@ TMA_ALIGNMENT = 16  # bytes, of base pointers and row pitches
 
 def compile(plan: Plan, keep: str = "") -> CompiledKernel:
     """Compile `plan`. `keep` names a folder where PTX and cubin are left for reading."""
-    rows = cute.sym_int()
-    fakes = tuple(fake(tensor, rows) for tensor in plan.tensors)
+    extents = {e: cute.sym_int() for tensor in plan.tensors for e in tensor.extents if isinstance(e, str)}
+    fakes = tuple(fake(tensor, extents) for tensor in plan.tensors)
     options = f"--enable-tvm-ffi --gpu-arch {plan.target.arch}"
     if keep:
         options += f" --keep-ptx --keep-cubin --dump-dir {keep}"
@@ -35,9 +35,9 @@ def export(kernel: CompiledKernel) -> bytes:
         return path.read_bytes()
 
 
-def fake(tensor: Tensor, rows: Any) -> Any:
-    """A stand-in with the tensor's static extents, a run-time row count and row pitch, and the alignment the plan relies on."""
-    shape = tuple(rows if extent == "m" else extent for extent in tensor.extents)
+def fake(tensor: Tensor, extents: dict[str, Any]) -> Any:
+    """A stand-in with the tensor's static extents, run-time `extents` by name, a run-time row pitch, and the alignment the plan relies on."""
+    shape = tuple(extents[extent] if isinstance(extent, str) else extent for extent in tensor.extents)
     align = TMA_ALIGNMENT if tensor.buffer else tensor.vector * itemsize(tensor.dtype)
     pitch = cute.sym_int64(divisibility=max(1, align // itemsize(tensor.dtype)))
     stride = (pitch, 1) if len(shape) == 2 else (1,)

@@ -12,11 +12,12 @@ from cute_kernels.device import fragments, product_sm90, product_sm100
 from cute_kernels.device.memory import SharedMemory
 from cute_kernels.device.rings import Mail, Ring
 from cute_kernels.device.staging import AccumulatorStaging, LaneStaging, Staging
-from cute_kernels.device.tensors import BoxTensor, VectorTensor
+from cute_kernels.device.tensors import BoxTensor, PartialTensor, RowVector, VectorTensor
 from cute_kernels.device.traced import Traced
 from cute_kernels.plan import Drain, Fill, Plan, Role
 from cute_kernels.plan import Product as ProductPlan
 from cute_kernels.plan import Staging as StagingPlan
+from cute_kernels.plan import Tensor as TensorPlan
 
 arch = cute.arch
 _TRACED: dict[Any, Any] = {}  # program -> its cute.jit form, made once
@@ -123,7 +124,16 @@ class Context(Traced, tile.Walk):
                     setattr(self, tensor.name, BoxTensor(tensor, *self.launch.atoms[tensor.name], stages))
             else:
                 value = self.launch.values[tensor.name]
-                setattr(self, tensor.name, VectorTensor(self.plan, tensor, value, self.row_map))
+                setattr(self, tensor.name, self.thread_tensor(tensor, value))
+
+    def thread_tensor(self, tensor: TensorPlan, value: Any) -> Any:
+        """A tensor that threads move themselves, by what runs along its first extent."""
+        if tensor.extents == ("m",):
+            return RowVector(self.plan, value, self.row_map, self.rank)
+        if isinstance(tensor.extents[0], str) and tensor.extents[0] != "m":
+            shared = self.memory.buffer("columns")[None, None, 0] if self.plan.rows > 1 else None
+            return PartialTensor(self.plan, tensor, value, self.row_map, shared, self.meet)
+        return VectorTensor(self.plan, tensor, value, self.row_map)
 
     # -- the verbs ------------------------------------------------------------------------------------------------
 
@@ -165,14 +175,31 @@ class Context(Traced, tile.Walk):
     def part(self, fragment: Any, part: int) -> fragments.Part:
         return fragments.Part(fragment, part)
 
-    def row_sum(self, fragment: Any, function: Callable[[Any], Any]) -> Any:
-        return fragment.row_sum(function)
+    def row_sum(self, fragment: Any, function: Callable[..., Any], rows: Any = (), tiles: Any = ()) -> Any:
+        return fragment.row_sum(function, rows, tiles)
 
     def apply(
-        self, fragment: Any, function: Callable[..., Any], rows: tuple[Any, ...] = (), columns: tuple[Any, ...] = ()
+        self, fragment: Any, function: Callable[..., Any], rows: Any = (), columns: Any = (), tiles: Any = ()
     ) -> Any:
-        fragment.apply(function, rows, columns)
+        fragment.apply(function, rows, columns, tiles)
         return fragment
+
+    def read_rows(self, tensor: RowVector, row: Any) -> Any:
+        return tensor.read(row)
+
+    def write_rows(self, tensor: RowVector, row: Any, rows: Any) -> None:
+        tensor.write(row, rows)
+
+    def zero_columns(self, tensor: PartialTensor) -> fragments.ColumnSums:
+        return fragments.ColumnSums((tensor.vector, tensor.chunks))
+
+    def add_columns(
+        self, columns: fragments.ColumnSums, fragment: Any, function: Callable[..., Any], tiles: Any = ()
+    ) -> None:
+        columns.add(fragment, function, tiles)
+
+    def write_columns(self, tensor: PartialTensor, row: Any, column: Any, columns: fragments.ColumnSums) -> None:
+        tensor.write_sums(row, column, columns)
 
     def zero_rows(self) -> Any:
         return fragments.zeros(self.row_map)

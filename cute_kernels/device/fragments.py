@@ -126,33 +126,56 @@ class AccumulatorFragment(Traced):
         """A view of this thread's part of its row i."""
         return self.values[(None, i, None), 0, 0]
 
-    def row_sum(self, function: Callable[[Any], Any]) -> Any:
-        return pack([self.rows.complete(total(function(self.of_row(i).load()))) for i in range(self.rows.count)])
+    def row_sum(self, function: Callable[..., Any], rows: Any, tiles: Any) -> Any:
+        count = self.rows.count
+        own = [function(self.of_row(i).load(), *(pick(r, i, count) for r in rows)) for i in range(count)]
+        return pack([self.rows.complete(total(values)) for values in own])
 
-    def apply(self, function: Callable[..., Any], rows: tuple[Any, ...], columns: tuple[Any, ...]) -> None:
+    def apply(self, function: Callable[..., Any], rows: Any, columns: Any, tiles: Any) -> None:
         for i in range(self.rows.count):
             view = self.of_row(i)
-            scales = [pick(r, i, self.rows.count) for r in rows]
-            view.store(function(view.load(), *scales))
+            view.store(function(view.load(), *(pick(r, i, self.rows.count) for r in rows)))
 
 
 class RowFragment(Traced):
     """One row a thread, or its share of one. What was loaded is converted where it is used, so that loads stay in flight until
     then; `apply` binds a new value, so a fragment is made and used within one straight piece of a program."""
 
-    def __init__(self, loaded: Any, rows: RowMap) -> None:
+    def __init__(self, loaded: Any, rows: RowMap, inside: Any = None) -> None:
         self.loaded, self.rows, self.applied = loaded, rows, None
+        self.inside = inside  # for each chunk of a ragged row, whether it lies inside the tensor; None where all do
 
     @property
     def value(self) -> Any:
         """This thread's elements, float32."""
         return self.loaded.load().to(Float32) if self.applied is None else self.applied
 
-    def row_sum(self, function: Callable[[Any], Any]) -> Any:
-        return self.rows.complete(total(function(self.value)))
+    def row_sum(self, function: Callable[..., Any], rows: Any, tiles: Any) -> Any:
+        values = function(self.value, *rows, *(t.value for t in tiles))
+        return self.rows.complete(total(values if self.inside is None else self.without_outside(values)))
 
-    def apply(self, function: Callable[..., Any], rows: tuple[Any, ...], columns: tuple[Any, ...]) -> None:
-        self.applied = function(self.value, *rows, *(c.value for c in columns))
+    def without_outside(self, values: Any) -> Any:
+        """Zeros for chunks beyond the tensor, whatever the function made of them."""
+        kept = cute.make_rmem_tensor(self.loaded.shape, Float32)
+        kept.store(values)
+        for j, inside in enumerate(self.inside):
+            for i in range(self.loaded.shape[0]):
+                kept[i, j] = Float32(select(inside, kept[i, j], Float32(0.0)))
+        return kept.load()
+
+    def apply(self, function: Callable[..., Any], rows: Any, columns: Any, tiles: Any) -> None:
+        self.applied = function(self.value, *rows, *(c.value for c in columns), *(t.value for t in tiles))
+
+
+class ColumnSums(Traced):
+    """Sums over rows, one register for each of the thread's elements of a row."""
+
+    def __init__(self, shape: Any) -> None:
+        self.values = cute.make_rmem_tensor(shape, Float32)
+        self.values.fill(0.0)
+
+    def add(self, fragment: RowFragment, function: Callable[..., Any], tiles: Any) -> None:
+        self.values.store(self.values.load() + function(fragment.value, *(t.value for t in tiles)))
 
 
 def total(values: Any) -> Any:

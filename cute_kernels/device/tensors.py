@@ -4,10 +4,10 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Int64
+from cutlass import Float32, Int64
 from cutlass.cute.nvgpu import cpasync
 
-from cute_kernels.device.fragments import RowFragment, SharedRows
+from cute_kernels.device.fragments import ColumnSums, RowFragment, RowMap, SharedRows, pack, pick
 from cute_kernels.device.memory import stage_layout
 from cute_kernels.device.traced import ELEMENT, Traced
 from cute_kernels.plan import Plan, itemsize
@@ -70,17 +70,85 @@ class VectorTensor(Traced):
                 if cutlass.const_expr(self.whole):
                     cute.copy(atom, source[None, j], target[None, j])
                 else:
-                    at = self.first + j * self.step
-                    if at < self.columns and column * self.columns + at < self.extent:
+                    if self.inside(column)[j]:
                         cute.copy(atom, source[None, j], target[None, j])
 
     def read(self, row: Any, column: Any, inside_rows: Any) -> RowFragment:
         raw = self.registers()
         raw.fill(0.0)
         self.move(self.chunks_of(row, column), raw, inside_rows, column)
-        return RowFragment(raw, self.rows)
+        return RowFragment(raw, self.rows, None if self.whole else self.inside(column))
+
+    def inside(self, column: Any) -> list[Any]:
+        """For each chunk of slice `column`, whether it lies inside the tensor and the CTA's slice."""
+        starts = [self.first + j * self.step for j in range(self.chunks)]
+        return [(at < self.columns) & (column * self.columns + at < self.extent) for at in starts]
 
     def write(self, row: Any, column: Any, inside_rows: Any, fragment: RowFragment) -> None:
         raw = self.registers()
         raw.store(fragment.value.to(self.element))
         self.move(raw, self.chunks_of(row, column), inside_rows, column)
+
+
+class RowVector(Traced):
+    """A float32 for each row of the run-time extent."""
+
+    def __init__(self, plan: Plan, value: Any, rows: RowMap, rank: Any) -> None:
+        self.plan, self.value, self.rows, self.rank = plan, value, rows, rank
+
+    def read(self, row: Any) -> Any:
+        return pack([self.read_one(row * self.plan.rows + self.rows.row(i)) for i in range(self.rows.count)])
+
+    @cute.jit
+    def read_one(self, at: Any) -> Any:
+        value = Float32(0.0)
+        if at < self.value.shape[0]:
+            value = self.value[at]
+        return value
+
+    def write(self, row: Any, values: Any) -> None:
+        for i in range(self.rows.count):
+            self.write_one(row * self.plan.rows + self.rows.row(i), pick(values, i, self.rows.count))
+
+    @cute.jit
+    def write_one(self, at: Any, value: Float32) -> None:
+        if self.rank == 0 and self.rows.replica == 0 and at < self.value.shape[0]:
+            self.value[at] = value
+
+
+class PartialTensor(VectorTensor):
+    """A row of partial sums for each cluster. The threads that share a column meet in shared memory, and add in the order of rows."""
+
+    def __init__(self, plan: Plan, tensor: TensorPlan, value: Any, rows: SharedRows, columns: Any, meet: Any) -> None:
+        super().__init__(plan, tensor, value, rows)
+        self.shared, self.meet, self.height = columns, meet, plan.rows
+
+    def registers(self) -> Any:
+        return cute.make_rmem_tensor((self.vector, self.chunks), Float32)
+
+    def write_sums(self, row: Any, column: Any, sums: ColumnSums) -> None:
+        if self.height > 1:
+            self.meet()  # the buffer's last readers have gone
+            self.put(sums.values, column)
+            self.meet()
+            self.gather(sums.values, column)
+        self.move(sums.values, self.chunks_of(row, column), self.rows.top == 0, column)
+
+    @cute.jit
+    def put(self, values: cute.Tensor, column: Any) -> None:
+        for j in cutlass.range_constexpr(self.chunks):
+            if self.inside(column)[j]:
+                for i in cutlass.range_constexpr(self.vector):
+                    self.shared[self.rows.top, self.first + j * self.step + i] = values[i, j]
+
+    @cute.jit
+    def gather(self, values: cute.Tensor, column: Any) -> None:
+        if self.rows.top == 0:
+            for j in cutlass.range_constexpr(self.chunks):
+                if self.inside(column)[j]:
+                    for i in cutlass.range_constexpr(self.vector):
+                        at = self.first + j * self.step + i
+                        total = self.shared[0, at]
+                        for row in cutlass.range_constexpr(1, self.height):
+                            total = total + self.shared[row, at]
+                        values[i, j] = total

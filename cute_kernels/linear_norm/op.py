@@ -75,9 +75,10 @@ def fake(x: torch.Tensor, weight: torch.Tensor, norm: str, eps: float) -> torch.
 
 
 def backward(
-    needs: tuple[bool, ...], gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, norm: str, eps: float
+    needs: tuple[bool, ...], gradients: tuple[Any, ...], arguments: tuple[Any, ...], kept: tuple[Any, ...]
 ) -> Gradients:
     """dx and dweight by PyTorch in float32, the product recomputed."""
+    (gradient,), (x, weight, norm, eps) = gradients, arguments
     rows, wide, dy = x.reshape(-1, x.shape[-1]).float(), weight.float(), gradient.reshape(-1, weight.shape[0]).float()
     z = rows @ wide.mT
     rstd = torch.rsqrt(z.square().mean(-1, keepdim=True) + eps)

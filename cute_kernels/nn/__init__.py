@@ -1,34 +1,41 @@
 """Modules with the parameters of the operators they call; names and shapes of parameters are torch.nn's."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import nn
 
 from cute_kernels.linear_norm.op import linear_norm
-from cute_kernels.norms.op import rms_norm
+from cute_kernels.norms.op import layer_norm, rms_norm
+from cute_kernels.runtime.errors import refuse
 
-__all__ = ["LinearNorm", "RMSNorm"]
+__all__ = ["LayerNorm", "LinearNorm", "RMSNorm"]
 
 
-class RMSNorm(nn.Module):
-    """rms_norm with a weight of ones to begin with. State dicts are those of torch.nn.RMSNorm over one dimension."""
-
-    def __init__(
-        self,
-        n: int,
-        eps: float | None = None,
-        *,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(n, device=device, dtype=dtype))
+class LayerNorm(nn.LayerNorm):
+    """torch.nn.LayerNorm, by layer_norm: the same arguments, parameters and state dict."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return rms_norm(x, self.weight, eps=self.eps)
+        return over_last(layer_norm, x, self.normalized_shape, (self.weight, self.bias), self.eps)
 
-    def extra_repr(self) -> str:
-        return f"{self.weight.shape[0]}, eps={self.eps}"
+
+class RMSNorm(nn.RMSNorm):
+    """torch.nn.RMSNorm, by rms_norm: the same arguments, parameters and state dict. `eps` None means 1e-6, whatever the dtype."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return over_last(rms_norm, x, self.normalized_shape, (self.weight, None), self.eps)
+
+
+def over_last(
+    norm: Callable[..., Any], x: torch.Tensor, shape: tuple[int, ...], parameters: tuple[Any, ...], eps: float | None
+) -> torch.Tensor:
+    """`norm` over as many dimensions as `shape` has."""
+    if x.shape[-len(shape) :] != shape:
+        takes = f"[..., {', '.join(map(str, shape))}]"
+        refuse(norm.__name__, "x", f"of shape {list(x.shape)}", takes)
+    weight, bias = (value if value is None else value.flatten() for value in parameters)
+    return norm(x.flatten(-len(shape)), weight, bias, eps=eps).view(x.shape)
 
 
 class LinearNorm(nn.Linear):

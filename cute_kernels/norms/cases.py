@@ -1,4 +1,4 @@
-"""The shapes of rms_norm that tests, benchmarks and the documentation share, and their inputs."""
+"""The shapes of the norms that tests, benchmarks and the documentation share, and their inputs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,37 +10,48 @@ from cute_kernels.plan import itemsize
 
 @dataclass(frozen=True)
 class Case:
-    """One call. `weight` is a dtype's name, or "" for none."""
+    """One call. `weight` and `bias` are a dtype's name, or "" for none; `mean` is added to rows of standard deviation 1."""
 
     m: int
     n: int
     dtype: str = "bfloat16"
     weight: str = ""
     weight_offset: float = 0.0
+    bias: str = ""
+    residual: bool = False
+    mean: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}-{self.dtype}" + (
-            f"-weight-{self.weight}+{self.weight_offset:g}" if self.weight else ""
-        )
+        parts = [f"{self.m}x{self.n}-{self.dtype}"]
+        parts += [f"weight-{self.weight}+{self.weight_offset:g}"] if self.weight else []
+        parts += [f"bias-{self.bias}"] if self.bias else []
+        parts += ["residual"] if self.residual else []
+        parts += [f"mean-{self.mean:g}"] if self.mean else []
+        return "-".join(parts)
 
 
 DEMO = Case(200, 4096, "bfloat16", "float32")
 
-# Odd, tiny and ragged rows; rows of a warp, of a CTA; every dtype; with and without a weight.
+# Odd, tiny and ragged rows; rows of a warp, of a CTA; every dtype; with and without each option.
 CASES = (
     Case(5, 1),
-    Case(3, 7, "float32"),
-    Case(9, 33, "float16", "float16"),
-    Case(37, 64, "bfloat16", "float32"),
+    Case(3, 7, "float32", "float32", bias="float32"),
+    Case(9, 33, "float16", "float16", residual=True),
+    Case(37, 64, "bfloat16", "float32", bias="bfloat16"),
     Case(6, 500, "bfloat16", "bfloat16", 1.0),
     Case(130, 512),
-    Case(3, 1024, "float32", "float32"),
-    Case(2, 4096, "float16", "float32"),
+    Case(11, 256, "float32", bias="float32", residual=True),
+    Case(3, 1024, "float32", "float32", mean=1e3),
+    Case(2, 4096, "float16", "float32", 0.5, "float32", residual=True),
     Case(2, 8200, "bfloat16", "bfloat16"),
 )
 
-# Rows longer than a CTA holds: a cluster of 2, of 3 (ragged), of 16 (the most).
-LONG = (Case(2, 32768), Case(1, 40000, "bfloat16", "float32"), Case(1, 262144, "float32"))
+# Rows longer than a CTA holds: a cluster of 4, of 5 (ragged), of 16 (the most).
+LONG = (
+    Case(2, 32768, bias="bfloat16"),
+    Case(1, 40000, "bfloat16", "float32", residual=True),
+    Case(1, 262144, "float32"),
+)
 
 # What the benchmarks measure, token counts of a training step.
 SPEED = tuple(
@@ -49,16 +60,28 @@ SPEED = tuple(
 
 
 def inputs(case: Case, device: str = "cpu", seed: int = 0) -> dict[str, Any]:
-    """Arguments of a call, the same for the operator, the reference and the yardstick."""
+    """Arguments of a call, the same for the operator, the reference and the yardstick; None is left out."""
     generator = torch.Generator(device).manual_seed(seed)
 
-    def normal(*extents: int, dtype: str) -> torch.Tensor:
-        return torch.randn(extents, generator=generator, device=device).to(getattr(torch, dtype))
+    def normal(*extents: int, dtype: str, mean: float = 0.0) -> torch.Tensor:
+        return (torch.randn(extents, generator=generator, device=device) + mean).to(getattr(torch, dtype))
 
-    weight = normal(case.n, dtype=case.weight) if case.weight else None
-    return {"x": normal(case.m, case.n, dtype=case.dtype), "weight": weight, "weight_offset": case.weight_offset}
+    found: dict[str, Any] = {"x": normal(case.m, case.n, dtype=case.dtype, mean=case.mean)}
+    if case.weight:
+        found |= {"weight": normal(case.n, dtype=case.weight), "weight_offset": case.weight_offset}
+    if case.bias:
+        found["bias"] = normal(case.n, dtype=case.bias)
+    if case.residual:
+        found["residual"] = normal(case.m, case.n, dtype=case.dtype)
+    return found
 
 
 def bytes_least(case: Case) -> int:
-    """Bytes that must cross HBM: the input once, the output once, the weight once."""
-    return 2 * case.m * case.n * itemsize(case.dtype) + (case.n * itemsize(case.weight) if case.weight else 0)
+    """Bytes that must cross HBM: every input once, the output once."""
+    vectors = sum(itemsize(dtype) for dtype in (case.weight, case.bias) if dtype)
+    return (2 + case.residual) * case.m * case.n * itemsize(case.dtype) + case.n * vectors
+
+
+def bytes_least_backward(case: Case) -> int:
+    """Of the backward: x (and residual) and dy once, dx once; what is small beside them left out."""
+    return (3 + case.residual) * case.m * case.n * itemsize(case.dtype)

@@ -1,4 +1,4 @@
-"""y = norm(x) · weight, rows in registers. Memory-bound, and uses no feature of one generation: one program for all.
+"""y = norm(x [+ residual]) · weight [+ bias], rows in registers. Memory-bound, and uses no feature of one generation: one program for all.
 
 normalise  every warp    reads its slice of the rows, sums over the CTA and the cluster, scales, writes
 
@@ -15,20 +15,54 @@ def normalise(ctx: Any) -> None:
     problem, mail = ctx.plan.problem, ctx.mail
     letter = mail.start()
     for index in range(ctx.first, ctx.tiles, ctx.step):
-        x = ctx.read(ctx.x, index, ctx.rank)
-        weight = ctx.read_columns(ctx.weight, ctx.rank) if problem.weight_dtype else None  # in flight with x
-        squares = ctx.row_sum(x, lambda v: v * v)
-        squares, letter = tile.sum_over_cluster(mail, letter, squares)
-        rstd = ctx.rsqrt(squares / problem.n + problem.eps)
-        scale(ctx, x, rstd, weight)
+        x = read_sum(ctx, index)
+        weight, bias = read_parameters(ctx)  # in flight with x
+        mean, square, letter = tile.mean_and_square(ctx, letter, x, problem.n, problem.centre)
+        rstd = ctx.rsqrt(square + problem.eps)
+        write_extras(ctx, index, x, mean, rstd)
+        scale(ctx, x, mean, rstd, weight, bias)
         ctx.write(ctx.y, index, ctx.rank, x)
     mail.drain(letter)
 
 
-def scale(ctx: Any, x: Any, rstd: Any, weight: Any) -> None:
-    """x · rstd · (offset + weight), or without a weight x · rstd."""
+# What a plan leaves out is left out while tracing: these are plain functions, and their conditions static.
+
+
+def read_sum(ctx: Any, index: Any) -> Any:
+    """The rows to normalise: x, or x + residual in float32."""
+    x = ctx.read(ctx.x, index, ctx.rank)
+    if ctx.plan.problem.residual:
+        ctx.apply(x, lambda v, r: v + r, tiles=(ctx.read(ctx.residual, index, ctx.rank),))
+    return x
+
+
+def read_parameters(ctx: Any) -> tuple[Any, Any]:
+    """The weight and the bias of this CTA's columns, None where there is none."""
+    problem = ctx.plan.problem
+    weight = ctx.read_columns(ctx.weight, ctx.rank) if problem.weight_dtype else None
+    bias = ctx.read_columns(ctx.bias, ctx.rank) if problem.bias_dtype else None
+    return weight, bias
+
+
+def write_extras(ctx: Any, index: Any, x: Any, mean: Any, rstd: Any) -> None:
+    """The sum that is normalised, and the statistics, where they are asked for."""
+    problem = ctx.plan.problem
+    if problem.return_sum:
+        ctx.write(ctx.sum, index, ctx.rank, x)
+    if problem.return_stats:
+        ctx.write_rows(ctx.rstd, index, rstd)
+        if problem.centre:
+            ctx.write_rows(ctx.mean, index, mean)
+
+
+def scale(ctx: Any, x: Any, mean: Any, rstd: Any, weight: Any, bias: Any) -> None:
+    """x = (x − mean) · rstd · (offset + weight) + bias, as far as each is there."""
     offset = ctx.plan.problem.weight_offset
-    if weight is None:
+    if mean is None:
         ctx.apply(x, lambda v, r: v * r, rows=(rstd,))
     else:
-        ctx.apply(x, lambda v, r, w: v * r * (w + offset), rows=(rstd,), columns=(weight,))
+        ctx.apply(x, lambda v, m, r: (v - m) * r, rows=(mean, rstd))
+    if weight is not None:
+        ctx.apply(x, lambda v, w: v * (w + offset), columns=(weight,))
+    if bias is not None:
+        ctx.apply(x, lambda v, b: v + b, columns=(bias,))

@@ -1,106 +1,223 @@
-"""rms_norm for PyTorch: checks, then a plan, then a launch; registered as `cute_kernels::rms_norm`."""
+"""rms_norm and layer_norm for PyTorch: checks, then a plan, then a launch; registered as `cute_kernels::rms_norm` and `::layer_norm`."""
 
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from cute_kernels.norms.plan import ROW_MOST, RmsNorm, plan
-from cute_kernels.plan import Plan, PlanError, Target
+from cute_kernels.norms import gradients
+from cute_kernels.norms.plan import Norm
+from cute_kernels.norms.prepare import lay_out, parameter, planned
 from cute_kernels.runtime import inputs
 from cute_kernels.runtime.bridge import NAMES
 from cute_kernels.runtime.errors import refuse
 from cute_kernels.runtime.launch import execute, target_for
 from cute_kernels.runtime.library import Gradients, register
 
-NAME = "rms_norm"
-EPS = 1e-6
-
-
-def rms_norm(x: Any, weight: Any = None, *, weight_offset: float = 0.0, eps: float | None = None) -> torch.Tensor:
-    """x / √(mean(x²) + eps) · (weight_offset + weight) over the last dimension.
-
-    x       [..., N], bfloat16, float16 or float32; used in place where its last dimension has stride 1
-    weight  [N], x's dtype or float32; None multiplies by nothing
-    eps     None means 1e-6
-    """
-    x = inputs.tensor(NAME, "x", x)
-    inputs.dtype(NAME, "x", x, inputs.FLOATS)
-    inputs.shape(NAME, "x", x, "[..., N] with N >= 1", x.dim() > 0 and x.shape[-1] > 0)
-    if weight is not None:
-        weight = inputs.tensor(NAME, "weight", weight)
-        inputs.dtype(NAME, "weight", weight, (x.dtype, torch.float32))
-        inputs.shape(NAME, "weight", weight, f"[{x.shape[-1]}], the last extent of x", weight.shape == x.shape[-1:])
-        inputs.same_device(NAME, "weight", weight, x)
-    elif weight_offset:
-        refuse(NAME, "weight_offset", f"{weight_offset} without a weight", "0.0 there")
-    return registered(x, weight, float(weight_offset), inputs.epsilon(NAME, eps, EPS))
-
-
-def forward(x: torch.Tensor, weight: torch.Tensor | None, weight_offset: float, eps: float) -> torch.Tensor:
-    """Lay the inputs out as the kernel takes them, and run it."""
-    target = target_for(NAME, x)
-    y = torch.empty_like(x, memory_format=torch.contiguous_format)
-    if not x.numel():
-        return y
-    rows = inputs.rows(x)
-    tensors, vector = {"x": rows, "y": inputs.rows(y)}, inputs.vector(rows)
-    if weight is not None:
-        tensors["weight"] = inputs.aligned(weight.contiguous(), vector * weight.element_size())
-    kernel = planned(
-        target,
-        n=x.shape[-1],
-        dtype=NAMES[x.dtype],
-        weight_dtype="" if weight is None else NAMES[weight.dtype],
-        weight_offset=weight_offset,
-        eps=eps,
-        vector=vector,
-    )
-    execute(kernel, tensors)
-    return y
-
-
-@functools.lru_cache(maxsize=1024)
-def planned(target: Target, **facts: Any) -> Plan:
-    """The plan by the facts of its problem, or one line on what there is a plan for."""
-    problem = RmsNorm(**facts)
-    try:
-        return plan(problem, target)
-    except PlanError as error:
-        most = target.cluster_most * ROW_MOST
-        raise ValueError(f"{NAME}: x has rows of {problem.n}; it takes up to {most} on {target.arch}") from error
-
-
-def fake(x: torch.Tensor, weight: torch.Tensor | None, weight_offset: float, eps: float) -> torch.Tensor:
-    """What the result looks like."""
-    return x.new_empty(x.shape)
-
-
-def backward(
-    needs: tuple[bool, ...],
-    gradient: torch.Tensor,
-    x: torch.Tensor,
-    weight: torch.Tensor | None,
-    weight_offset: float,
-    eps: float,
-) -> Gradients:
-    """dx and dweight by PyTorch in float32, x̂ recomputed from x."""
-    wide, dy = x.float(), gradient.float()
-    rstd = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
-    unit = wide * rstd
-    dx = dweight = None
-    if needs[0]:
-        scaled = dy if weight is None else dy * (weight.float() + weight_offset)
-        dx = (rstd * (scaled - unit * (scaled * unit).mean(-1, keepdim=True))).to(x.dtype)
-    if weight is not None and needs[1]:
-        dweight = (dy * unit).reshape(-1, x.shape[-1]).sum(0).to(weight.dtype)
-    return dx, dweight, None, None
-
-
-registered = register(
-    NAME,
-    "(Tensor x, Tensor? weight, float weight_offset, float eps) -> Tensor",
-    forward,
-    fake,
-    backward,
+SCHEMA = (
+    "(Tensor x, Tensor? residual, Tensor? weight, Tensor? bias, float weight_offset, float eps, "
+    "bool return_sum, bool return_stats) -> (Tensor y, Tensor sum, Tensor stats)"
 )
+STATS = 2  # number of that output: [1 or 2, ...], rstd and, of a layer norm, the mean
+
+
+def rms_norm(
+    x: Any,
+    weight: Any = None,
+    bias: Any = None,
+    *,
+    residual: Any = None,
+    weight_offset: float = 0.0,
+    eps: float | None = None,
+    return_residual: bool = False,
+    return_stats: bool = False,
+) -> Any:
+    """z / √(mean(z²) + eps) · (weight_offset + weight) + bias over the last dimension, with z = x + residual.
+
+    x         [..., N], bfloat16, float16 or float32; used in place where its last dimension has stride 1
+    weight    [N], x's dtype or float32; None multiplies by nothing
+    bias      [N], x's dtype or float32; None adds nothing
+    residual  like x, added to it in float32; None adds nothing
+    eps       None means 1e-6
+
+    Returns y, or a tuple: y; with `return_residual` z, rounded to x's dtype (x itself where there is no residual); with
+    `return_stats` None (where a layer norm has the mean) and rstd, float32 of x's leading shape, not differentiated.
+    """
+    return RMS.call(x, residual, weight, bias, weight_offset, eps, return_residual, return_stats)
+
+
+def layer_norm(
+    x: Any,
+    weight: Any = None,
+    bias: Any = None,
+    *,
+    residual: Any = None,
+    weight_offset: float = 0.0,
+    eps: float | None = None,
+    return_residual: bool = False,
+    return_stats: bool = False,
+) -> Any:
+    """(z − mean(z)) / √(variance(z) + eps) · (weight_offset + weight) + bias over the last dimension, with z = x + residual.
+
+    Arguments and results are those of rms_norm, but eps None means 1e-5, and `return_stats` returns the mean and rstd.
+    """
+    return LAYER.call(x, residual, weight, bias, weight_offset, eps, return_residual, return_stats)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What the two have in common, by what tells them apart."""
+
+    name: str
+    centre: bool
+    eps: float
+
+    def call(
+        self,
+        x: Any,
+        residual: Any,
+        weight: Any,
+        bias: Any,
+        weight_offset: float,
+        eps: float | None,
+        return_residual: bool,
+        return_stats: bool,
+    ) -> Any:
+        """Check the arguments and run. Where a gradient may be asked for, the statistics are kept for it."""
+        x, residual, weight, bias = tensors = self.checked(x, residual, weight, bias)
+        if weight is None and weight_offset:
+            refuse(self.name, "weight_offset", f"{weight_offset} without a weight", "0.0 there")
+        eps = inputs.epsilon(self.name, eps, self.eps)
+        watched = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+        with_sum = return_residual and residual is not None
+        y, total, stats = self.registered(*tensors, float(weight_offset), eps, with_sum, return_stats or watched)
+        found = [y]
+        if return_residual:
+            found.append(total if with_sum else x)
+        if return_stats:
+            found += [stats[1] if self.centre else None, stats[0]]
+        return tuple(found) if len(found) > 1 else y
+
+    def checked(self, x: Any, residual: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
+        """The four as tensors that fit each other."""
+        x = inputs.tensor(self.name, "x", x)
+        inputs.dtype(self.name, "x", x, inputs.FLOATS)
+        inputs.shape(self.name, "x", x, "[..., N] with N >= 1", x.dim() > 0 and x.shape[-1] > 0)
+        if residual is not None:
+            residual = inputs.tensor(self.name, "residual", residual)
+            inputs.dtype(self.name, "residual", residual, (x.dtype,))
+            inputs.shape(self.name, "residual", residual, f"x's shape, {list(x.shape)}", residual.shape == x.shape)
+            inputs.same_device(self.name, "residual", residual, x)
+        return x, residual, self.vector("weight", weight, x), self.vector("bias", bias, x)
+
+    def vector(self, argument: str, value: Any, x: torch.Tensor) -> torch.Tensor | None:
+        """A parameter along the columns of x."""
+        if value is None:
+            return None
+        value = inputs.tensor(self.name, argument, value)
+        inputs.dtype(self.name, argument, value, (x.dtype, torch.float32))
+        inputs.shape(self.name, argument, value, f"[{x.shape[-1]}], the last extent of x", value.shape == x.shape[-1:])
+        inputs.same_device(self.name, argument, value, x)
+        return value
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        residual: torch.Tensor | None,
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        weight_offset: float,
+        eps: float,
+        return_sum: bool,
+        return_stats: bool,
+    ) -> tuple[torch.Tensor | None, ...]:
+        """Lay the inputs out as the kernel takes them, and run it."""
+        target = target_for(self.name, x)
+        outputs = self.fake(x, residual, weight, bias, weight_offset, eps, return_sum, return_stats)
+        if not x.numel():
+            return outputs
+        tensors, vector = lay_out({"x": x, "residual": residual})
+        problem = Norm(
+            n=x.shape[-1],
+            dtype=NAMES[x.dtype],
+            weight_dtype="" if weight is None else NAMES[weight.dtype],
+            bias_dtype="" if bias is None else NAMES[bias.dtype],
+            weight_offset=weight_offset,
+            eps=eps,
+            centre=self.centre,
+            residual=residual is not None,
+            return_sum=return_sum,
+            return_stats=return_stats,
+            vector=vector,
+        )
+        given = (("weight", weight), ("bias", bias))
+        tensors |= {name: parameter(value, vector) for name, value in given if value is not None}
+        execute(planned(self.name, problem, target), tensors | of_rows(outputs))
+        return outputs
+
+    def fake(
+        self,
+        x: torch.Tensor,
+        residual: torch.Tensor | None,
+        weight: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        weight_offset: float,
+        eps: float,
+        return_sum: bool,
+        return_stats: bool,
+    ) -> tuple[torch.Tensor | None, ...]:
+        """The outputs, not yet written."""
+        y, total = empty(x), empty(x) if return_sum else None
+        kinds = 2 if self.centre else 1
+        return y, total, x.new_empty((kinds, *x.shape[:-1]), dtype=torch.float32) if return_stats else None
+
+    def backward(
+        self,
+        needs: tuple[bool, ...],
+        incoming: tuple[torch.Tensor | None, ...],
+        arguments: tuple[Any, ...],
+        kept: tuple[torch.Tensor, ...],
+    ) -> Gradients:
+        """The gradients that are needed, by the fused backward; x and residual have the same one."""
+        x, residual, weight, bias, weight_offset, eps, return_sum, return_stats = arguments
+        (stats,) = kept
+        if not return_stats:  # registered operator called by itself, or a transform that hides who requires grad
+            stats = self.registered(x, residual, None, None, 0.0, eps, False, True)[STATS]
+        wants = (needs[0] or needs[1], needs[2], needs[3])
+        saved = gradients.Saved(x, residual, weight, stats, weight_offset)
+        dx, dweight, dbias = gradients.of(saved, incoming[0], incoming[1] if return_sum else None, wants)
+        return (
+            dx if needs[0] else None,
+            dx if needs[1] else None,
+            dweight if dweight is None else dweight.to(weight.dtype),
+            dbias if dbias is None else dbias.to(bias.dtype),
+            *[None] * 4,
+        )
+
+    @functools.cached_property
+    def registered(self) -> Any:
+        """`cute_kernels::<name>`."""
+        return register(self.name, SCHEMA, self.forward, self.fake, self.backward, kept=(STATS,))
+
+
+def empty(x: torch.Tensor) -> torch.Tensor:
+    """Of x's shape, contiguous whatever x is."""
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def of_rows(outputs: tuple[torch.Tensor | None, ...]) -> dict[str, torch.Tensor]:
+    """The outputs as the kernel writes them, by the plan's names."""
+    y, total, stats = outputs
+    assert y is not None
+    found = {"y": inputs.rows(y)}
+    if total is not None:
+        found["sum"] = inputs.rows(total)
+    if stats is not None:
+        found |= dict(zip(("rstd", "mean"), stats.view(stats.shape[0], -1), strict=False))
+    return found
+
+
+RMS, LAYER = Operator("rms_norm", False, 1e-6), Operator("layer_norm", True, 1e-5)
+for _operator in (RMS, LAYER):
+    _ = _operator.registered

@@ -1,9 +1,10 @@
-"""Plans of the norms alone: how a row is cut into threads and CTAs."""
+"""Plans of the norms alone, forward and backward: how a row is cut into threads and CTAs."""
 
 from dataclasses import dataclass
 
+from cute_kernels.norms.backward import differentiate
 from cute_kernels.norms.forward import normalise
-from cute_kernels.plan import Buffer, Drain, Fill, Memory, Plan, Ring, Role, Roles, Target, Tensor, itemsize
+from cute_kernels.plan import Buffer, Drain, Fill, Memory, Plan, PlanError, Ring, Role, Roles, Target, Tensor, itemsize
 from cute_kernels.plan.plan import barriers
 from cute_kernels.plan.roles import WARP
 
@@ -16,13 +17,17 @@ THREADS_MOST = 512
 # another's loads: measured, 72 % of a copy's bandwidth where two CTAs of 8192 get 94 %.
 ROW, ROW_MOST = 8192, 16384
 LETTERS = 2
+# Backward holds x̂, dy and up to two sums of every column: fewer elements a thread, and no more threads an SM than leave each 128 registers.
+BACKWARD_ELEMENTS, BACKWARD_ROW, BACKWARD_THREADS = 16, 4096, 512
 
 
 @dataclass(frozen=True)
-class RmsNorm:
-    """Compile-time facts of y[m, n] = x / rms(x) · (weight_offset + weight).
+class Norm:
+    """Compile-time facts of y[m, n] = norm(x [+ residual]) · (weight_offset + weight) [+ bias].
 
-    weight_dtype  "" without a weight
+    centre        subtract the mean: layer norm; else rms norm
+    weight_dtype, bias_dtype  "" without one
+    residual      add a second input before normalising; return_sum writes the sum, return_stats rstd (and mean)
     vector        elements a thread moves at once: as many as base pointers and row pitches are aligned to, 16 bytes at most
     row           columns one CTA takes; tests shrink it to get clusters out of short rows
     """
@@ -30,64 +35,174 @@ class RmsNorm:
     n: int
     dtype: str
     weight_dtype: str = ""
+    bias_dtype: str = ""
     weight_offset: float = 0.0
     eps: float = 1e-6
+    centre: bool = False
+    residual: bool = False
+    return_sum: bool = False
+    return_stats: bool = False
     vector: int = 1
     row: int = ROW
 
 
-def lanes_of(columns: int) -> int:
-    """Threads that share a row: a power of two, so that they are part of a warp or whole warps."""
-    lanes, elements = 1, ELEMENTS if columns < LONG else ELEMENTS_LONG
+@dataclass(frozen=True)
+class NormBackward:
+    """Compile-time facts of its gradients; names as in Norm.
+
+    dx, dweight, dbias  which are computed
+    dsum                a gradient of the returned sum is there, to be added to dx
+    """
+
+    n: int
+    dtype: str
+    weight_dtype: str = ""
+    weight_offset: float = 0.0
+    centre: bool = False
+    residual: bool = False
+    dx: bool = True
+    dweight: bool = False
+    dbias: bool = False
+    dsum: bool = False
+    vector: int = 1
+    row: int = BACKWARD_ROW
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How rows are cut: CTAs a row, columns of each, threads that share a row in a CTA, rows of a CTA's tile."""
+
+    cluster: int
+    columns: int
+    lanes: int
+    rows: int
+
+
+def cut(problem: Norm | NormBackward, target: Target, elements: int) -> Cut:
+    """Lanes are a power of two, so that a row is part of a warp's or whole warps'; each holds about `elements` of the row."""
+    n, vector = problem.n, problem.vector
+    cluster = min(-(-n // problem.row), target.cluster_most)
+    if n > cluster * ROW_MOST:
+        raise PlanError(f"rows of {n} columns; {target.cluster_most} CTAs of {ROW_MOST} share one")
+    columns = -(-(-(-n // cluster)) // vector) * vector
+    lanes = 1
     while lanes * elements < columns and lanes < THREADS_MOST:
         lanes *= 2
-    return lanes
+    return Cut(cluster, columns, lanes, max(THREADS, lanes) // lanes)
 
 
-def plan(problem: RmsNorm, target: Target) -> Plan:
-    """Short rows: several a CTA, some lanes each. Long rows: a CTA each, then a cluster each."""
-    n, vector = problem.n, problem.vector
-    cluster = -(-n // problem.row)
-    if cluster > target.cluster_most:
-        cluster = -(-n // ROW_MOST)
-    columns = -(-(-(-n // cluster)) // vector) * vector
-    lanes = lanes_of(columns)
-    threads = max(THREADS, lanes)
-    rows = threads // lanes
-    roles = Roles((Role("normalise", normalise, warps=threads // WARP),))
-    rings = (
-        Ring(
-            "mail", LETTERS if cluster > 1 else 0, "normalise", "normalise", ("letters",),
-            fill=Fill.MAIL, drain=Drain.PEERS, each="normalise",
-        ),
+def plan(problem: Norm | NormBackward, target: Target) -> Plan:
+    """The plan of a norm or of its backward."""
+    return plan_forward(problem, target) if isinstance(problem, Norm) else plan_backward(problem, target)
+
+
+def plan_forward(problem: Norm, target: Target) -> Plan:
+    """A CTA a tile: short rows several a CTA, long rows a CTA each, then a cluster each."""
+    plain = not (
+        problem.centre or problem.residual or problem.bias_dtype
+    )  # what else a thread holds leaves no room for long pieces
+    c = cut(problem, target, ELEMENTS_LONG if plain and problem.n >= LONG else ELEMENTS)
+    box = Boxes(problem, c)
+    tensors = [box.tile("x"), box.tile("y", output=True)]
+    tensors += [box.tile("residual")] if problem.residual else []
+    tensors += [box.parameter("weight", problem.weight_dtype)] if problem.weight_dtype else []
+    tensors += [box.parameter("bias", problem.bias_dtype)] if problem.bias_dtype else []
+    tensors += [box.tile("sum", output=True)] if problem.return_sum else []
+    tensors += [box.statistic("rstd", output=True)] if problem.return_stats else []
+    tensors += [box.statistic("mean", output=True)] if problem.return_stats and problem.centre else []
+    why = (f"a CTA a tile, of {c.rows} row(s): the hardware overlaps one CTA's loads with another's stores",)
+    roles = Roles((Role("normalise", normalise, warps=c.rows * c.lanes // WARP),))
+    return assemble(problem, target, c, roles, tuple(tensors), why=why)
+
+
+def plan_backward(problem: NormBackward, target: Target) -> Plan:
+    """Persistent CTAs where parameters have gradients, so that there are few partial sums; else a CTA a tile."""
+    c = cut(problem, target, BACKWARD_ELEMENTS)
+    box = Boxes(problem, c)
+    parameters = [name for name, wanted in (("dweight", problem.dweight), ("dbias", problem.dbias)) if wanted]
+    tensors = [box.tile("x"), box.tile("dy"), box.statistic("rstd")]
+    tensors += [box.tile("dx", output=True)] if problem.dx else []
+    tensors += [box.statistic("mean")] if problem.centre else []
+    tensors += [box.tile("residual")] if problem.residual else []
+    tensors += [box.tile("dsum")] if problem.dsum else []
+    tensors += [box.parameter("weight", problem.weight_dtype)] if problem.weight_dtype and problem.dx else []
+    tensors += [box.partials(name) for name in parameters]
+    roles = Roles((Role("differentiate", differentiate, warps=c.rows * c.lanes // WARP),))
+    why = (
+        f"{BACKWARD_THREADS} threads an SM, walking: {len(parameters)} sums a column stay in registers from tile to tile"
+        if parameters
+        else "a CTA a tile",
+    )
+    return assemble(problem, target, c, roles, tuple(tensors), parameters=len(parameters), why=why)
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """The tensors of a norm, all cut alike."""
+
+    problem: Norm | NormBackward
+    cut: Cut
+
+    def tile(self, name: str, output: bool = False) -> Tensor:
+        """[m, n] in the dtype of x."""
+        p, c = self.problem, self.cut
+        return Tensor(name, p.dtype, ("m", p.n), (c.rows, c.columns), vector=p.vector, output=output)
+
+    def parameter(self, name: str, dtype: str) -> Tensor:
+        """[n], along the columns."""
+        return Tensor(name, dtype, (self.problem.n,), (self.cut.columns,), vector=self.problem.vector)
+
+    def statistic(self, name: str, output: bool = False) -> Tensor:
+        """[m], along the rows."""
+        return Tensor(name, "float32", ("m",), (self.cut.rows,), output=output)
+
+    def partials(self, name: str) -> Tensor:
+        """[clusters, n]: a row of partial sums of each cluster."""
+        return Tensor(
+            name,
+            "float32",
+            ("clusters", self.problem.n),
+            (1, self.cut.columns),
+            vector=self.problem.vector,
+            output=True,
+        )
+
+
+def assemble(
+    problem: Norm | NormBackward,
+    target: Target,
+    c: Cut,
+    roles: Roles,
+    tensors: tuple[Tensor, ...],
+    parameters: int = 0,
+    why: tuple[str, ...] = (),
+) -> Plan:
+    """What forward and backward share: letters, sums over warps, and room for the threads of a column to meet."""
+    (role,) = roles
+    mail = Ring(
+        "mail", LETTERS if c.cluster > 1 else 0, role.name, role.name, ("letters",),
+        fill=Fill.MAIL, drain=Drain.PEERS, each=role.name,
     )  # fmt: skip
-    tensors = [
-        Tensor("x", problem.dtype, ("m", n), (rows, columns), vector=vector),
-        Tensor("y", problem.dtype, ("m", n), (rows, columns), vector=vector, output=True),
-    ]
-    if problem.weight_dtype:
-        tensors.insert(1, Tensor("weight", problem.weight_dtype, (n,), (columns,), vector=vector))
+    buffers = (
+        Buffer("letters", (c.cluster, c.rows), "float32", LETTERS, each=role.name),
+        Buffer("sums", (c.rows, max(1, c.lanes // WARP)), "float32"),
+        *((Buffer("columns", (c.rows, c.columns), "float32"),) if parameters and c.rows > 1 else ()),
+    )
     return Plan(
-        operator="rms_norm",
+        operator="norm" if isinstance(problem, Norm) else "norm_backward",
         target=target,
         problem=problem,
-        rows=rows,
-        cluster=cluster,
+        rows=c.rows,
+        cluster=c.cluster,
         roles=roles,
-        memory=Memory(
-            buffers=(
-                Buffer("letters", (cluster, rows), "float32", LETTERS, each="normalise"),
-                Buffer("sums", (rows, max(1, lanes // WARP)), "float32"),
-            ),
-            barriers=barriers(rings, roles),
-            members=(("normalise", 1),),
-        ),
-        tensors=tuple(tensors),
-        rings=rings,
-        persistent=False,
+        memory=Memory(buffers, barriers=barriers((mail,), roles), members=((role.name, 1),)),
+        tensors=tensors,
+        rings=(mail,),
+        ctas_an_sm=max(1, BACKWARD_THREADS // roles.threads) if parameters else 1,
+        persistent=parameters > 0,
         why=(
-            f"{lanes} threads a row: {-(-columns // lanes)} elements each, {vector * itemsize(problem.dtype)} bytes a load",
-            f"a CTA a tile, of {rows} row(s): the hardware overlaps one CTA's loads with another's stores",
-            f"cluster of {cluster}: a CTA takes {problem.row} columns where a cluster can share the row",
+            f"{c.lanes} threads a row: {-(-c.columns // c.lanes)} elements each, {problem.vector * itemsize(problem.dtype)} bytes a load",
+            *why,
+            f"cluster of {c.cluster}: a CTA takes {problem.row} columns where a cluster can share the row",
         ),
     )

@@ -36,19 +36,28 @@ def execute(plan: Plan, tensors: dict[str, torch.Tensor]) -> None:
     if x.is_cuda:
         launch(plan, tensors, x)
     elif simulation := current():
-        simulation.run(plan, tensors)
+        simulation.run(plan, tensors, blocks_for(plan, x))
 
 
 def launch(plan: Plan, tensors: dict[str, torch.Tensor], x: torch.Tensor) -> None:
     """Launch on the current stream of the device `x` is on, compiling first where this process has not yet."""
     index = x.device.index
     kernel = compiled(plan)
-    blocks = plan.blocks(x.shape[0], clusters_at_once(index, plan.cluster) * plan.ctas_an_sm)
+    blocks = blocks_for(plan, x)
     if index == torch.cuda.current_device():
         kernel(tensors, blocks)
     else:
         with torch.cuda.device(index):
             kernel(tensors, blocks)
+
+
+def blocks_for(plan: Plan, x: torch.Tensor) -> int:
+    """CTAs that the kernel runs with on `x`: partial sums have a row for each cluster of them."""
+    if x.is_cuda:
+        return plan.blocks(x.shape[0], clusters_at_once(x.device.index, plan.cluster) * plan.ctas_an_sm)
+    from cute_kernels.simulator.run import CLUSTERS
+
+    return plan.blocks(x.shape[0], CLUSTERS)
 
 
 def compiled(plan: Plan) -> Any:

@@ -1,4 +1,8 @@
-"""Registration with torch.library: one schema, a fake for tracing, and autograd, from three plain functions an operator has."""
+"""Registration with torch.library: one schema, a fake for tracing, and autograd, from three plain functions an operator has.
+
+An operator with several outputs returns a tuple, None for each that this call does not compute. torch.library knows no optional
+outputs, so the registered operator gives an empty tensor there.
+"""
 
 import functools
 from collections.abc import Callable
@@ -10,6 +14,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from cute_kernels.runtime.simulate import current, entered
 
+Outputs = torch.Tensor | tuple[torch.Tensor | None, ...]
 Gradients = tuple[torch.Tensor | None, ...]
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
@@ -17,22 +22,42 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 def register(
     operator: str,
     schema: str,
-    forward: Callable[..., torch.Tensor],
-    fake: Callable[..., torch.Tensor],
-    backward: Callable[..., Gradients],
-) -> Callable[..., torch.Tensor]:
+    forward: Callable[..., Outputs],
+    fake: Callable[..., Outputs],
+    backward: Callable[..., Gradients] | None = None,
+    kept: tuple[int, ...] = (),
+) -> Callable[..., Any]:
     """`cute_kernels::<operator>`, callable.
 
-    backward(needs, gradient, *inputs) returns a gradient for each input that `needs` names, and None for the rest.
+    backward(needs, gradients, arguments, kept) returns a gradient for each argument that `needs` names, and None for
+    the rest. Of the outputs' gradients those of unused outputs are None. `kept` numbers the outputs that backward sees
+    again: by-products that are not differentiated themselves.
     """
-    op = torch.library.custom_op(f"cute_kernels::{operator}", forward, mutates_args=(), schema=schema)
-    op.register_fake(fake)
-    op.register_autograd(functools.partial(run_backward, operator, backward), setup_context=save)
+    op = torch.library.custom_op(f"cute_kernels::{operator}", whole(forward), mutates_args=(), schema=schema)
+    op.register_fake(whole(fake))
+    if backward is not None:
+        op.register_autograd(
+            functools.partial(run_backward, operator, backward), setup_context=functools.partial(save, kept)
+        )
 
-    def call(*inputs: Any) -> torch.Tensor:
+    def call(*inputs: Any) -> Any:
         return forward(*inputs) if plain(inputs) else op(*inputs)
 
     return call
+
+
+def whole(function: Callable[..., Outputs]) -> Callable[..., Any]:
+    """`function` with an empty tensor for each output that it leaves out."""
+
+    @functools.wraps(function)
+    def _whole(*inputs: Any) -> Any:
+        outputs = function(*inputs)
+        if isinstance(outputs, torch.Tensor):
+            return outputs
+        some = next(output for output in outputs if output is not None)
+        return tuple(some.new_empty(0) if output is None else output for output in outputs)
+
+    return _whole
 
 
 def plain(inputs: tuple[Any, ...]) -> bool:
@@ -51,23 +76,29 @@ def plain(inputs: tuple[Any, ...]) -> bool:
     return True
 
 
-def save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    """Keep the inputs for backward, and the simulation that the forward ran under."""
+def save(kept: tuple[int, ...], ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Keep the inputs and some outputs for backward, and the simulation that the forward ran under."""
+    by_products = [output[number] for number in kept]
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(*by_products)
     ctx.is_tensor = tuple(isinstance(value, torch.Tensor) for value in inputs)
     ctx.others = tuple(value for value in inputs if not isinstance(value, torch.Tensor))
-    ctx.save_for_backward(*(value for value in inputs if isinstance(value, torch.Tensor)))
+    ctx.save_for_backward(*(value for value in inputs if isinstance(value, torch.Tensor)), *by_products)
     ctx.simulation = current()
 
 
-def run_backward(operator: str, backward: Callable[..., Gradients], ctx: Any, gradient: torch.Tensor) -> Gradients:
+def run_backward(
+    operator: str, backward: Callable[..., Gradients], ctx: Any, *gradients: torch.Tensor | None
+) -> Gradients:
     """The operator's backward on what `save` kept, under the simulation of the forward."""
     tensors, others = iter(ctx.saved_tensors), iter(ctx.others)
     inputs = tuple(next(tensors) if is_tensor else next(others) for is_tensor in ctx.is_tensor)
     with entered(ctx.simulation), torch.no_grad():
-        gradients = backward(ctx.needs_input_grad, gradient, *inputs)
+        found = backward(ctx.needs_input_grad, gradients, inputs, tuple(tensors))
     if not torch.is_grad_enabled():
-        return gradients
-    return tuple(g if g is None else Once.apply(operator, g, gradient, *ctx.saved_tensors) for g in gradients)
+        return found
+    sources = [source for source in (*gradients, *ctx.saved_tensors) if source is not None]
+    return tuple(g if g is None else Once.apply(operator, g, *sources) for g in found)
 
 
 class Once(torch.autograd.Function):

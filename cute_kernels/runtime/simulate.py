@@ -25,15 +25,16 @@ class Simulation:
     plans: list[Plan] = field(default_factory=list)
     reports: list[Any] = field(default_factory=list)
 
-    def run(self, plan: Plan, tensors: dict[str, torch.Tensor]) -> None:
-        """Run one kernel. Outputs start as NaN, so that an element nobody writes shows."""
+    def run(self, plan: Plan, tensors: dict[str, torch.Tensor], blocks: int) -> None:
+        """Run one kernel on `blocks` CTAs. Outputs start as NaN, so that an element nobody writes shows."""
         from cute_kernels import simulator
 
         for tensor in plan.tensors:
             if tensor.output:
                 tensors[tensor.name].fill_(float("nan"))
         arrays = {name: as_array(tensor) for name, tensor in tensors.items()}
-        self.reports.append(simulator.run(plan, arrays, seed=self.seed, strategy=self.strategy, **self.options))
+        report = simulator.run(plan, arrays, seed=self.seed, strategy=self.strategy, blocks=blocks, **self.options)
+        self.reports.append(report)
         self.plans.append(plan)
 
 

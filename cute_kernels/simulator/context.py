@@ -84,27 +84,60 @@ class Context(Walk):
         rows, columns = target.shape
         target[...] = fragment.array[:rows, :columns]
 
+    def read_rows(self, tensor: GlobalTensor, row: int) -> Any:
+        (rows,) = tensor.box
+        values = np.zeros(rows, np.float32)
+        self.worker.step("read rows", 1)
+        self.events.box(self.worker, tensor, (row,), rows, False)
+        source = tensor.array[row * rows : (row + 1) * rows]
+        values[: source.size] = source
+        return values
+
+    def write_rows(self, tensor: GlobalTensor, row: int, rows: Any) -> None:
+        (height,) = tensor.box
+        self.worker.step("write rows", 1)
+        if self.rank == 0:
+            target = tensor.array[row * height : (row + 1) * height]
+            self.events.box(self.worker, tensor, (row,), target.size, True)
+            target[...] = np.broadcast_to(rows, (height,))[: target.size]
+
+    def write_columns(self, tensor: GlobalTensor, row: int, column: int, columns: Any) -> None:
+        target = tensor.part(row, column)
+        self.worker.step("write columns", columns.size // self.threads, target.nbytes)
+        self.events.box(self.worker, tensor, (row, column), target.size, True)
+        target[0] = columns[: target.shape[1]]
+
     # Registers
 
     def part(self, fragment: Fragment, part: int) -> Any:
         return fragment.part(slice(part * self.part_columns, (part + 1) * self.part_columns))
 
-    def row_sum(self, fragment: Fragment, function: Callable[[Any], Any]) -> Any:
+    def row_sum(self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), tiles: Any = ()) -> Any:
         self.worker.step("row_sum", fragment.array.size // self.threads)
-        self.events.touches(self.worker, fragment)
-        return np.add.reduce(function(fragment.array[:, : fragment.valid]), axis=1, dtype=np.float32)
+        for each in (fragment, *tiles):
+            self.events.touches(self.worker, each)
+        inside = slice(0, fragment.valid)
+        others = [*(row[:, None] for row in rows), *(tile.array[:, inside] for tile in tiles)]
+        return np.add.reduce(function(fragment.array[:, inside], *others), axis=1, dtype=np.float32)
 
     def apply(
-        self,
-        fragment: Fragment,
-        function: Callable[..., Any],
-        rows: tuple[Any, ...] = (),
-        columns: tuple[Any, ...] = (),
+        self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), columns: Any = (), tiles: Any = ()
     ) -> Fragment:
         self.worker.step("apply", fragment.array.size // self.threads)
-        self.events.touches(self.worker, fragment)
-        fragment.array[...] = function(fragment.array, *(row[:, None] for row in rows), *columns)
+        for each in (fragment, *tiles):
+            self.events.touches(self.worker, each)
+        others = [*(row[:, None] for row in rows), *columns, *(tile.array for tile in tiles)]
+        fragment.array[...] = function(fragment.array, *others)
         return fragment
+
+    def zero_columns(self, tensor: GlobalTensor) -> Any:
+        return np.zeros(tensor.box[-1], np.float32)
+
+    def add_columns(self, columns: Any, fragment: Fragment, function: Callable[..., Any], tiles: Any = ()) -> None:
+        self.worker.step("add columns", fragment.array.size // self.threads)
+        for each in (fragment, *tiles):
+            self.events.touches(self.worker, each)
+        columns += np.add.reduce(function(fragment.array, *(t.array for t in tiles)), axis=0, dtype=np.float32)
 
     def zero_rows(self) -> Any:
         return np.zeros(1, np.float32)

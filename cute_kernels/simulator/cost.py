@@ -26,12 +26,15 @@ INSTRUCTIONS = {
     "read": 1.0,
     "read columns": 1.0,
     "write": 1.0,
+    "add columns": 2.0,
+    "write columns": 2.0,
 }
 SHUFFLE = 60.0  # cycles to complete a row's sum over its threads
 MEET = 30.0  # cycles of a named barrier among a member's warps
 
 KINDS = {
     "row_sum": "compute", "apply": "compute", "rsqrt": "compute", "put": "compute", "tmem read": "compute",
+    "add columns": "compute", "read rows": "copy", "write rows": "store", "write columns": "store",
     "read": "copy", "read columns": "copy", "load": "copy", "write": "store", "store": "store",
     "send": "exchange", "receive": "exchange", "multiply": "mma",
     "staging acquire": "sync", "staging publish": "sync",
@@ -59,7 +62,7 @@ class Cost:
         """ns a worker spends in a verb, `work` elements a thread."""
         cycles = ISSUE + INSTRUCTIONS.get(name, 0.0) * work
         cycles += {"row_sum": SHUFFLE, "staging acquire": MEET, "staging publish": MEET}.get(name, 0.0)
-        return cycles * self.ns_a_cycle + (READ_LATENCY if name in ("read", "read columns") else 0.0)
+        return cycles * self.ns_a_cycle + (READ_LATENCY if name in ("read", "read columns", "read rows") else 0.0)
 
     def busy(self, kind: str, amount: int) -> float:
         """ns a unit is taken up by an operation, and cannot begin the next."""

@@ -183,7 +183,7 @@ class GlobalTensor:
         """Boxes start below this. Beyond the extent lie only the ragged tail of the last row tile, of which a member may get nothing,
         and columns of a cluster whose last CTAs are left without any."""
         extent, box = self.extents[axis], self.box[axis]
-        unit = max(box, plan.rows) if isinstance(self.spec.extents[axis], str) else box
+        unit = max(box, plan.rows) if self.spec.extents[axis] == "m" else box
         cluster = plan.cluster * box if axis == len(self.box) - 1 else 0
         return max(-(-extent // unit) * unit, cluster)
 

@@ -19,3 +19,18 @@ def sum_over_cluster(mail: Any, letter: Any, rows: Any) -> tuple[Any, Any]:
         first = first + other
     mail.release(letter)
     return first, mail.advance(letter)
+
+
+def mean_and_square(ctx: Any, letter: Any, fragment: Any, n: int, centre: bool) -> tuple[Any, Any, Any]:
+    """Of the rows of `n` columns that the cluster holds: their mean (None unless `centre`), their mean square about it; the mail's next slot.
+
+    The square is taken in a second pass over the registers, about the mean of the whole row: nothing cancels.
+    """
+    if not centre:
+        squares, letter = sum_over_cluster(ctx.mail, letter, ctx.row_sum(fragment, lambda v: v * v))
+        return None, squares / n, letter
+    total, letter = sum_over_cluster(ctx.mail, letter, ctx.row_sum(fragment, lambda v: v))
+    mean = total / n
+    own = ctx.row_sum(fragment, lambda v, m: (v - m) * (v - m), rows=(mean,))
+    squares, letter = sum_over_cluster(ctx.mail, letter, own)
+    return mean, squares / n, letter

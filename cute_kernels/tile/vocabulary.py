@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 Slot = Any  # frozen (index, phase) of a ring
 Rows = Any  # one float32 for each row of a fragment: supports + - * /
+Columns = Any  # one float32 for each column of a fragment
 Fragment = Any
 
 
@@ -136,20 +137,33 @@ class Context(Protocol):
     def write(self, tensor: Any, row: Any, column: Any, fragment: Fragment) -> None:
         """Round a fragment to the tensor's dtype and write it to box (row, column), by the threads. Nothing beyond the tensor is written."""
 
+    def read_rows(self, tensor: Any, row: Any) -> Rows:
+        """Box `row` of a vector that runs along the rows, as a rows value. Beyond the tensor: zeros."""
+
+    def write_rows(self, tensor: Any, row: Any, rows: Rows) -> None:
+        """Write a rows value to box `row` of a vector along the rows. The CTAs of a cluster hold the same value: the first one writes."""
+
+    def zero_columns(self, tensor: Any) -> Columns:
+        """A columns value of zeros for a box of `tensor`, to add to: make it before the loop."""
+
+    def add_columns(self, columns: Columns, fragment: Fragment, function: Callable[..., Any], tiles: Any = ()) -> None:
+        """columns += Σ function(v, *tiles) over the rows of the fragment, in place, in the order of calls."""
+
+    def write_columns(self, tensor: Any, row: Any, column: Any, columns: Columns) -> None:
+        """Write a columns value, summed over the rows' threads in a fixed order, to box (row, column) of a tensor of one-row boxes."""
+
     def part(self, fragment: Fragment, part: int) -> Fragment:
         """The columns of a staged part of an accumulator; a view."""
 
-    def row_sum(self, fragment: Fragment, function: Callable[[Any], Any]) -> Rows:
-        """Σ function(v) over the columns of each row this member holds. All threads of a row get the sum."""
+    def row_sum(self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), tiles: Any = ()) -> Rows:
+        """Σ function(v, *rows, *tiles) over the columns of each row this member holds. All threads of a row get the sum.
+
+        `tiles` are fragments of the same shape. Columns beyond the tensor do not count."""
 
     def apply(
-        self,
-        fragment: Fragment,
-        function: Callable[..., Any],
-        rows: tuple[Rows, ...] = (),
-        columns: tuple[Any, ...] = (),
+        self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), columns: Any = (), tiles: Any = ()
     ) -> Fragment:
-        """fragment = function(v, *rows, *columns), elementwise and in place; returns it."""
+        """fragment = function(v, *rows, *columns, *tiles), elementwise and in place; returns it."""
 
     def zero_rows(self) -> Rows:
         """A rows value of zeros, to add to."""

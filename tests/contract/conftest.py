@@ -12,8 +12,18 @@ from cute_kernels.cli.catalogue import OPERATORS, Operator
 # Fields of a small case, by operator.
 SMALL: dict[str, dict[str, Any]] = {
     "rms_norm": {"m": 6, "n": 96, "dtype": "bfloat16", "weight": "float32"},
+    "layer_norm": {"m": 6, "n": 96, "dtype": "bfloat16", "weight": "float32", "bias": "bfloat16", "residual": True},
     "linear_norm": {"m": 6, "k": 64, "n": 128},
 }
+
+# What its function hands to the registered operator, other than the tensors that this takes first, in its order.
+REGISTERED: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {
+    "rms_norm": (("x", "residual", "weight", "bias"), (0.5, 1e-6, False, True)),
+    "layer_norm": (("x", "residual", "weight", "bias"), (0.0, 1e-5, True, True)),
+    "linear_norm": (("x", "weight"), ("rms", 1e-6)),
+}
+BY_ROW = ("x", "residual")  # arguments of a row a token
+Arguments = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -22,21 +32,36 @@ class Call:
 
     operator: Operator
 
-    def arguments(self, seed: int = 0, **changes: Any) -> dict[str, Any]:
+    def arguments(self, seed: int = 0, **changes: Any) -> Arguments:
         cases = self.operator.module("cases")
         return cases.inputs(cases.Case(**{**SMALL[self.operator.name], **changes}), seed=seed)
 
     def __call__(self, **arguments: Any) -> torch.Tensor:
         return self.operator.call(**arguments)
 
-    def gradients(
-        self, arguments: dict[str, Any], dy: torch.Tensor, how: Callable[..., Any]
-    ) -> dict[str, torch.Tensor]:
+    def registered(self, arguments: Arguments) -> tuple[Any, tuple[Any, ...]]:
+        """The operator as torch knows it, and a call's arguments as it takes them."""
+        self.operator.module("op")
+        tensors, static = REGISTERED[self.operator.name]
+        op = getattr(torch.ops.cute_kernels, self.operator.name).default
+        return op, (*(arguments.get(name) for name in tensors), *static)
+
+    def gradients(self, arguments: Arguments, dy: torch.Tensor, how: Callable[..., Any]) -> dict[str, torch.Tensor]:
         """Gradients of `how` by all tensors among the arguments."""
-        leaves = {n: v.detach().requires_grad_() for n, v in arguments.items() if isinstance(v, torch.Tensor)}
+        leaves = {name: value.detach().requires_grad_() for name, value in tensors(arguments).items()}
         out = how(**{**arguments, **leaves})
         found = torch.autograd.grad(out, list(leaves.values()), dy.to(out.dtype))
         return dict(zip(leaves, found, strict=True))
+
+
+def tensors(arguments: Arguments) -> dict[str, torch.Tensor]:
+    """Those among the arguments."""
+    return {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+
+
+def of_rows(arguments: Arguments, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
+    """The arguments, those by row changed."""
+    return arguments | {name: change(arguments[name]) for name in BY_ROW if name in arguments}
 
 
 @pytest.fixture(params=OPERATORS)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import cute_kernels
-from tests.contract.conftest import Call
+from tests.contract.conftest import Call, of_rows, tensors
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
@@ -41,50 +41,59 @@ LAYOUTS = (wide, misaligned, stepped, transposed)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts_of_every_tensor(call: Call, layout: Callable[[torch.Tensor], torch.Tensor]) -> None:
     arguments = call.arguments()
-    tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+    changed = {name: layout(value) for name, value in tensors(arguments).items()}
     with cute_kernels.simulate():
         expected = call(**arguments)
-        for name, value in tensors.items():
-            assert torch.equal(call(**{**arguments, name: layout(value)}), expected)
-        assert torch.equal(call(**{**arguments, **{name: layout(value) for name, value in tensors.items()}}), expected)
+        for name, value in changed.items():
+            assert torch.equal(call(**{**arguments, name: value}), expected)
+        assert torch.equal(call(**{**arguments, **changed}), expected)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradients_of_every_layout(call: Call, layout: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    arguments = call.arguments()
+    changed = arguments | {name: layout(value) for name, value in tensors(arguments).items()}
+    with cute_kernels.simulate():
+        dy = torch.randn_like(call(**arguments))
+        expected, found = (call.gradients(a, dy, call) for a in (arguments, changed))
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
 def test_expanded_rows(call: Call) -> None:
     arguments = call.arguments()
-    row = arguments.pop("x")[:1]
+    one, five = of_rows(arguments, lambda t: t[:1]), of_rows(arguments, lambda t: t[:1].expand(5, -1))
     with cute_kernels.simulate():
-        out = call(x=row.expand(5, -1), **arguments)
-        assert torch.equal(out, call(x=row, **arguments).expand(5, -1))
+        assert torch.equal(call(**five), call(**one).expand(5, -1))
 
 
 @pytest.mark.parametrize("leading", [(), (6,), (2, 3), (1, 2, 3, 1)])
 def test_leading_shapes(call: Call, leading: tuple[int, ...]) -> None:
-    arguments = call.arguments()
-    x = arguments.pop("x")
-    x = x.view(*leading, -1) if leading else x[0]
+    arguments = of_rows(call.arguments(), lambda t: t.view(*leading, -1) if leading else t[0])
+    rows = of_rows(arguments, lambda t: t.reshape(-1, t.shape[-1]))
     with cute_kernels.simulate():
-        out = call(x=x, **arguments)
-        flat = call(x=x.reshape(-1, x.shape[-1]), **arguments)
+        out, flat = call(**arguments), call(**rows)
+        found, expected = (call.gradients(a, torch.ones_like(o), call) for a, o in ((arguments, out), (rows, flat)))
     assert out.shape == (*leading, flat.shape[-1])
     assert torch.equal(out.view(flat.shape), flat)
+    assert all(found[name].shape == arguments[name].shape for name in found)
+    assert all(torch.equal(found[name].view(expected[name].shape), expected[name]) for name in found)
 
 
 @pytest.mark.parametrize("leading", [(0,), (3, 0), (0, 2)])
 def test_no_tokens(call: Call, leading: tuple[int, ...]) -> None:
-    arguments = call.arguments()
-    arguments["x"] = torch.empty(*leading, arguments["x"].shape[-1], dtype=arguments["x"].dtype)
+    arguments = of_rows(call.arguments(), lambda t: t.new_empty(*leading, t.shape[-1]))
     with cute_kernels.simulate() as simulation:
         out = call(**arguments)
         found = call.gradients(arguments, torch.empty_like(out), call)
     assert out.shape[:-1] == leading
     assert not simulation.reports
-    assert found["x"].shape == arguments["x"].shape
-    assert torch.equal(found["weight"], torch.zeros_like(arguments["weight"]))
+    assert all(torch.equal(found[name], torch.zeros_like(arguments[name])) for name in found)
 
 
 def test_arrays_of_other_libraries(call: Call) -> None:
     arguments = call.arguments(dtype="float16")
-    arrays = {name: v.numpy() if isinstance(v, torch.Tensor) else v for name, v in arguments.items()}
+    arguments |= {name: value.half() for name, value in tensors(arguments).items()}
+    arrays = arguments | {name: value.numpy() for name, value in tensors(arguments).items()}
     with cute_kernels.simulate():
         assert torch.equal(call(**arrays), call(**arguments))
 

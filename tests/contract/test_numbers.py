@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import cute_kernels
-from tests.contract.conftest import Call
+from tests.contract.conftest import Call, of_rows, tensors
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
@@ -22,11 +22,10 @@ def test_a_bad_row_stays_alone(call: Call, poison: float) -> None:
 
 def test_a_row_does_not_depend_on_the_batch(call: Call) -> None:
     arguments = call.arguments(m=140)
-    x = arguments.pop("x")
     with cute_kernels.simulate():
-        whole = call(x=x, **arguments)
-        assert torch.equal(call(x=x[131:133], **arguments), whole[131:133])
-        assert torch.equal(call(x=x[:1], **arguments), whole[:1])
+        whole = call(**arguments)
+        for rows in (slice(131, 133), slice(1)):
+            assert torch.equal(call(**of_rows(arguments, lambda t, rows=rows: t[rows])), whole[rows])
 
 
 @pytest.mark.parametrize("strategy", [None, "round_robin", "random"])
@@ -34,9 +33,12 @@ def test_bits_do_not_depend_on_timing(call: Call, strategy: str | None) -> None:
     arguments = call.arguments(m=9)
     with cute_kernels.simulate():
         expected = call(**arguments)
+        gradients = call.gradients(arguments, torch.ones_like(expected), call)
     for seed in range(3):
         with cute_kernels.simulate(seed=seed, strategy=strategy):
             assert torch.equal(call(**arguments), expected)
+            found = call.gradients(arguments, torch.ones_like(expected), call)
+        assert all(torch.equal(found[name], gradients[name]) for name in found)
 
 
 def test_both_generations_are_right_alike(call: Call) -> None:
@@ -51,7 +53,9 @@ def test_both_generations_are_right_alike(call: Call) -> None:
 
 def test_inputs_are_not_written(call: Call) -> None:
     arguments = call.arguments()
-    tensors = {name: value.clone() for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+    before = {name: value.clone() for name, value in tensors(arguments).items()}
     with cute_kernels.simulate():
-        call.gradients(arguments, torch.ones_like(call(**arguments)), call)
-    assert all(torch.equal(arguments[name], value) for name, value in tensors.items())
+        dy = torch.ones_like(call(**arguments))
+        call.gradients(arguments, dy, call)
+    assert all(torch.equal(arguments[name], value) for name, value in before.items())
+    assert torch.equal(dy, torch.ones_like(dy))

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import cute_kernels
-from tests.contract.conftest import Call
+from cute_kernels.runtime import library
+from tests.contract.conftest import Call, tensors
 
 
 @pytest.fixture(autouse=True)
@@ -17,12 +18,10 @@ def _no_leftovers() -> None:
 @pytest.mark.parametrize("grad", [False, True])
 def test_opcheck(call: Call, grad: bool) -> None:
     arguments = call.arguments()
-    x, weight = (arguments[name].requires_grad_(grad) for name in ("x", "weight"))
-    static = (0.5, 1e-6) if call.operator.name == "rms_norm" else ("rms", 1e-6)
+    for value in tensors(arguments).values():
+        value.requires_grad_(grad)
     with cute_kernels.simulate():
-        results = torch.library.opcheck(
-            getattr(torch.ops.cute_kernels, call.operator.name).default, (x, weight, *static)
-        )
+        results = torch.library.opcheck(*call.registered(arguments))
     assert set(results.values()) == {"SUCCESS"}
 
 
@@ -31,30 +30,29 @@ def test_opcheck(call: Call, grad: bool) -> None:
 def test_compile_without_a_graph_break(call: Call, backend: str, dynamic: bool) -> None:
     function = getattr(cute_kernels, call.operator.name)
 
-    def loss(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return (function(x, weight) * 2).float().square().sum()
+    def loss(**leaves: torch.Tensor) -> torch.Tensor:
+        return (function(**leaves) * 2).float().square().sum()
 
     compiled = torch.compile(loss, fullgraph=True, backend=backend, dynamic=dynamic)
     for m in (6, 7):
         arguments = call.arguments(m=m)
         results = []
         for how in (loss, compiled):
-            x, weight = (arguments[name].detach().requires_grad_() for name in ("x", "weight"))
+            leaves = {name: value.detach().requires_grad_() for name, value in tensors(arguments).items()}
             with cute_kernels.simulate():
-                value = how(x, weight)
+                value = how(**leaves)
                 value.backward()
-            results.append((value, x.grad, weight.grad))
+            results.append((value, *(leaf.grad for leaf in leaves.values())))
         for eager, traced in zip(*results, strict=True):
             assert torch.equal(eager, traced)
 
 
-def test_the_direct_path_gives_the_registered_operator_s_bits(call: Call) -> None:
+def test_the_direct_path_gives_the_registered_operator_s_bits(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = call.arguments()
-    static = (0.5, 1e-6) if call.operator.name == "rms_norm" else ("rms", 1e-6)
-    registered = getattr(torch.ops.cute_kernels, call.operator.name)
     with cute_kernels.simulate():
-        direct = call.operator.module("op").registered(arguments["x"], arguments["weight"], *static)
-        assert torch.equal(direct, registered(arguments["x"], arguments["weight"], *static))
+        direct = call(**arguments)
+        monkeypatch.setattr(library, "plain", lambda inputs: False)
+        assert torch.equal(call(**arguments), direct)
 
 
 def test_a_dispatch_mode_sees_the_operator(call: Call) -> None:

@@ -12,7 +12,7 @@ from cute_kernels import device
 from cute_kernels.device.resources import Resources, resources
 from cute_kernels.linear_norm.plan import LinearNorm
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
-from cute_kernels.norms.plan import RmsNorm
+from cute_kernels.norms.plan import Norm
 from cute_kernels.norms.plan import plan as plan_norm
 from cute_kernels.plan import SM90A, SM100A, Plan
 from cute_kernels.plan.roles import WARP
@@ -22,10 +22,10 @@ PROBLEMS = (
         LinearNorm(k, n, dtype)
         for k, n, dtype in [(512, 512, "bfloat16"), (200, 64, "float16"), (64, 2048, "bfloat16")]
     ),
-    RmsNorm(512, "bfloat16", "bfloat16", vector=8),
-    RmsNorm(1001, "float16", "float32"),
-    RmsNorm(4096, "bfloat16", vector=8),
-    RmsNorm(131072, "float32", "float32", vector=4),
+    Norm(512, "bfloat16", "bfloat16", vector=8),
+    Norm(1001, "float16", "float32"),
+    Norm(4096, "bfloat16", vector=8),
+    Norm(131072, "float32", "float32", vector=4),
 )
 INSTRUCTIONS = {
     (
@@ -48,7 +48,7 @@ class Compiled:
     ptx: str
 
 
-def plan_of(problem: LinearNorm | RmsNorm, arch: str) -> Plan:
+def plan_of(problem: LinearNorm | Norm, arch: str) -> Plan:
     target = {"sm_90a": SM90A, "sm_100a": SM100A}[arch]
     return plan_linear_norm(problem, target) if isinstance(problem, LinearNorm) else plan_norm(problem, target)
 

@@ -14,7 +14,7 @@ from cute_kernels.runtime.accuracy import measure
 def assert_right(case: Case, **more: Any) -> None:
     arguments: dict[str, Any] = inputs(case) | more
     out = cute_kernels.linear_norm(**arguments)
-    found = measure(out, reference.linear_norm(**arguments), reference.yardstick(**arguments))
+    found = measure(out, reference.linear_norm(**arguments), reference.linear_norm_yardstick(**arguments))
     assert found.right, str(found)
 
 

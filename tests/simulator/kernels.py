@@ -9,41 +9,57 @@ import numpy as np
 from cute_kernels import simulator
 from cute_kernels.linear_norm.plan import LinearNorm, Tiling
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
-from cute_kernels.norms.plan import RmsNorm
+from cute_kernels.norms.plan import Norm, NormBackward
 from cute_kernels.norms.plan import plan as plan_norm
 from cute_kernels.plan import SM90A, SM100A, Plan, Roles, Target
 from cute_kernels.simulator.memory import NUMPY
 
 TINY = Tiling(rows=16, columns_most=16, depth=8, part=4)
+EVERYTHING: dict[str, Any] = {"centre": True, "residual": True, "return_sum": True, "return_stats": True}
+EVERY_GRADIENT: dict[str, Any] = {"centre": True, "residual": True, "dsum": True, "dweight": True, "dbias": True}
 ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 0.0}  # relative, of one rounding
 Arrays = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A plan, its arrays (outputs of NaN) and the right answer."""
+    """A plan, its arrays (outputs of NaN) and the right answers by the outputs' names, partial sums added."""
 
     plan: Plan
     arrays: Arrays
-    answer: Any
+    answers: Arrays
+
+    @property
+    def m(self) -> int:
+        """Rows."""
+        return len(self.arrays["x"])
+
+    @property
+    def bits(self) -> bytes:
+        """Of all outputs."""
+        return b"".join(self.arrays[name].tobytes() for name in self.answers)
 
     def run(self, **options: Any) -> simulator.Report:
         """Run it on the arrays in place."""
         return simulator.run(self.plan, self.arrays, **options)
 
     def check(self) -> None:
-        """Every element within one rounding of the answer, and float32's own."""
-        got = self.arrays["y"].astype(np.float64)
-        bound = ROUNDING[self.plan.tensor("y").dtype] * abs(self.answer) + 4e-6 * (1 + abs(self.answer))
-        assert np.isfinite(got).all()
-        assert (abs(got - self.answer) <= bound).all()
+        """Every element within one rounding of the answer, and float32's own, which grow with the rows that are summed."""
+        assert set(self.answers) == {tensor.name for tensor in self.plan.tensors if tensor.output}
+        for name, answer in self.answers.items():
+            got = self.arrays[name].astype(np.float64)
+            assert np.isfinite(got).all(), name
+            got, slack = (got, 4e-6) if got.shape == answer.shape else (got.sum(0), 1e-7 * self.m)
+            bound = ROUNDING[self.plan.tensor(name).dtype] * abs(answer) + slack * (1 + abs(answer))
+            assert (abs(got - answer) <= bound).all(), name
 
 
-def arrays_of(plan: Plan, m: int) -> Arrays:
-    """Normal inputs, outputs of NaN."""
+def arrays_of(plan: Plan, m: int, at_once: int = 2) -> Arrays:
+    """Normal inputs, outputs of NaN, partial sums of as many clusters as run at once."""
     random, arrays = np.random.default_rng(m), {}
+    sizes = {"m": m, "clusters": plan.blocks(m, at_once) // plan.cluster}
     for tensor in plan.tensors:
-        shape = tuple(m if isinstance(extent, str) else extent for extent in tensor.extents)
+        shape = tuple(sizes[extent] if isinstance(extent, str) else extent for extent in tensor.extents)
         values = np.full(shape, np.nan) if tensor.output else random.standard_normal(shape)
         arrays[tensor.name] = values.astype(NUMPY[tensor.dtype])
     return arrays
@@ -56,16 +72,44 @@ def linear_norm(
     plan = plan_linear_norm(LinearNorm(k, n, dtype, tiling=tiling), target)
     arrays = arrays_of(plan, m)
     z = arrays["x"].astype(np.float64) @ arrays["weight"].astype(np.float64).T
-    return Kernel(plan, arrays, z / np.sqrt((z * z).mean(1, keepdims=True) + plan.problem.eps))
+    return Kernel(plan, arrays, {"y": z / np.sqrt((z * z).mean(1, keepdims=True) + plan.problem.eps)})
 
 
-def rms_norm(m: int, problem: RmsNorm) -> Kernel:
-    """y = x / rms(x) · (offset + weight)."""
-    plan = plan_norm(problem, SM90A)
+def normalised(arrays: Arrays, problem: Norm | NormBackward, eps: float) -> tuple[Any, Any, Any, Any]:
+    """Of the rows of a norm: their sum, mean, rstd, and what multiplies x̂."""
+    z = arrays["x"].astype(np.float64)
+    z = z + arrays["residual"].astype(np.float64) if problem.residual else z
+    mean = z.mean(1) if problem.centre else np.zeros(len(z))
+    rstd = 1 / np.sqrt(((z - mean[:, None]) ** 2).mean(1) + eps)
+    scale = problem.weight_offset + arrays["weight"].astype(np.float64) if "weight" in arrays else np.float64(1)
+    return z, mean, rstd, scale
+
+
+def norm(m: int, problem: Norm, target: Target = SM90A) -> Kernel:
+    """y = norm(x + residual) · (offset + weight) + bias, and what else it returns."""
+    plan = plan_norm(problem, target)
     arrays = arrays_of(plan, m)
-    x = arrays["x"].astype(np.float64)
-    scale = problem.weight_offset + arrays["weight"].astype(np.float64) if problem.weight_dtype else 1.0
-    return Kernel(plan, arrays, x / np.sqrt((x * x).mean(1, keepdims=True) + problem.eps) * scale)
+    z, mean, rstd, scale = normalised(arrays, problem, problem.eps)
+    bias = arrays["bias"].astype(np.float64) if problem.bias_dtype else 0.0
+    answers = {"y": (z - mean[:, None]) * rstd[:, None] * scale + bias, "sum": z, "rstd": rstd, "mean": mean}
+    return Kernel(plan, arrays, {name: answers[name] for name in answers if name in arrays})
+
+
+def norm_backward(m: int, problem: NormBackward, target: Target = SM90A, at_once: int = 2) -> Kernel:
+    """Its gradients, for as many clusters at once as the run has."""
+    plan = plan_norm(problem, target)
+    arrays = arrays_of(plan, m, at_once)
+    z, mean, rstd, scale = normalised(arrays, problem, eps=1e-6)
+    arrays["rstd"][:] = rstd
+    if problem.centre:
+        arrays["mean"][:] = mean
+    dy, unit = arrays["dy"].astype(np.float64), (z - mean[:, None]) * rstd[:, None]
+    g = dy * scale
+    centred = g - g.mean(1, keepdims=True) if problem.centre else g
+    dx = rstd[:, None] * (centred - unit * (g * unit).mean(1, keepdims=True))
+    dx = dx + arrays["dsum"].astype(np.float64) if problem.dsum else dx
+    answers = {"dx": dx, "dweight": (dy * unit).sum(0), "dbias": dy.sum(0)}
+    return Kernel(plan, arrays, {name: answers[name] for name in answers if name in arrays})
 
 
 def with_programs(plan: Plan, **programs: Callable[..., None]) -> Plan:
@@ -77,6 +121,9 @@ def with_programs(plan: Plan, **programs: Callable[..., None]) -> Plan:
 STANDARD: dict[str, Callable[[], Kernel]] = {
     "linear_norm-sm_90a": lambda: linear_norm(target=SM90A),
     "linear_norm-sm_100a": lambda: linear_norm(target=SM100A),
-    "rms_norm": lambda: rms_norm(200, RmsNorm(40, "bfloat16", "float32")),
-    "rms_norm-cluster": lambda: rms_norm(200, RmsNorm(40, "bfloat16", "float32", row=16)),
+    "rms_norm": lambda: norm(200, Norm(40, "bfloat16", "float32")),
+    "rms_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", row=16)),
+    "layer_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", "float32", row=16, **EVERYTHING)),
+    "norm_backward": lambda: norm_backward(300, NormBackward(40, "bfloat16", "float32", **EVERY_GRADIENT)),
+    "norm_backward-cluster": lambda: norm_backward(300, NormBackward(40, "bfloat16", row=16, **EVERY_GRADIENT)),
 }

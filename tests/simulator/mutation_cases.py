@@ -11,10 +11,10 @@ from typing import Any
 
 from cute_kernels import simulator, tile
 from cute_kernels.cli.catalogue import OPERATORS
-from cute_kernels.norms.plan import RmsNorm
+from cute_kernels.norms.plan import Norm, NormBackward
 from cute_kernels.plan import SM90A, SM100A, Plan
 from cute_kernels.simulator.mutation import Site, Source, plain
-from tests.simulator.kernels import TINY, Kernel, linear_norm, rms_norm, with_programs
+from tests.simulator.kernels import EVERY_GRADIENT, TINY, Kernel, linear_norm, norm, norm_backward, with_programs
 
 Program = Callable[[Any], None]
 Make = Callable[[], Kernel]
@@ -34,7 +34,10 @@ KERNELS: dict[str, tuple[Make, ...]] = {
         lambda: linear_norm(ROWS, target=SM100A),
         lambda: linear_norm(ROWS, target=SM100A, tiling=SMALLEST),
     ),
-    "rms_norm, cluster of 3": (lambda: rms_norm(9, RmsNorm(40, "bfloat16", "float32", row=16)),),
+    "rms_norm, cluster of 3": (lambda: norm(9, Norm(40, "bfloat16", "float32", row=16)),),
+    "norm_backward, cluster of 3": (
+        lambda: norm_backward(300, NormBackward(40, "bfloat16", row=16, **EVERY_GRADIENT), at_once=1),
+    ),
 }
 SCHEDULES = (
     ("round_robin", 0),
@@ -131,12 +134,12 @@ def run_all(*makers: Make) -> Outcome:
 def end_of(kernel: Kernel, strategy: str, seed: int) -> tuple[str, str]:
     """The fault that a run in one cluster ends with, and its message."""
     try:
-        kernel.run(strategy=strategy, seed=seed, blocks=kernel.plan.blocks(len(kernel.arrays["y"]), 1))
+        kernel.run(strategy=strategy, seed=seed, blocks=kernel.plan.blocks(kernel.m, 1))
         kernel.check()
     except simulator.Hazard as hazard:
         return hazard.fault, str(hazard)
     except simulator.Deadlock as deadlock:
         return DEADLOCK, str(deadlock)
-    except AssertionError:
-        return WRONG_RESULT, f"{WRONG_RESULT}: y of {kernel.plan.operator}"
+    except AssertionError as error:
+        return WRONG_RESULT, f"{WRONG_RESULT}: {error} of {kernel.plan.operator}"
     return RIGHT, ""

@@ -7,9 +7,9 @@ import pytest
 
 from cute_kernels import simulator
 from cute_kernels.linear_norm.plan import blackwell, hopper
-from cute_kernels.norms.plan import RmsNorm
+from cute_kernels.norms.plan import Norm, NormBackward
 from cute_kernels.plan import SM90A, SM100A, Target
-from tests.simulator.kernels import STANDARD, TINY, linear_norm, rms_norm
+from tests.simulator.kernels import EVERYTHING, STANDARD, TINY, linear_norm, norm, norm_backward
 
 TARGETS = pytest.mark.parametrize("target", [SM90A, SM100A], ids=lambda t: t.arch)
 
@@ -68,14 +68,34 @@ def test_linear_norm_at_its_real_tile(target: Target) -> None:
     ("n", "row", "cluster"), [(1, 64, 1), (40, 64, 1), (40, 20, 2), (41, 16, 3), (64, 16, 4), (64, 8, 8)]
 )
 def test_rms_norm(dtype: str, n: int, row: int, cluster: int) -> None:
-    kernel = rms_norm(45, RmsNorm(n, dtype, "float32", weight_offset=1.0, row=row))
+    kernel = norm(45, Norm(n, dtype, "float32", weight_offset=1.0, row=row))
     assert kernel.plan.cluster == cluster
     kernel.run()
     kernel.check()
 
 
+@TARGETS
+@pytest.mark.parametrize(("n", "row", "cluster"), [(1, 64, 1), (33, 64, 1), (41, 16, 3), (64, 8, 8)])
+def test_layer_norm_with_all_it_returns(target: Target, n: int, row: int, cluster: int) -> None:
+    kernel = norm(45, Norm(n, "float32", "float32", "float32", 0.5, row=row, **EVERYTHING), target)
+    assert kernel.plan.cluster == cluster
+    kernel.run()
+    kernel.check()
+
+
+@TARGETS
+@pytest.mark.parametrize("centre", [False, True])
+@pytest.mark.parametrize(("n", "row", "cluster"), [(7, 64, 1), (33, 64, 1), (41, 16, 3), (64, 8, 8)])
+def test_norm_backward(target: Target, centre: bool, n: int, row: int, cluster: int) -> None:
+    for asked in ({"dweight": True, "dbias": True}, {"dx": False, "dweight": True}, {"residual": True, "dsum": True}):
+        kernel = norm_backward(300, NormBackward(n, "float32", "float32", 0.5, centre=centre, row=row, **asked), target)
+        assert kernel.plan.cluster == cluster
+        kernel.run()
+        kernel.check()
+
+
 def test_rms_norm_without_a_weight_in_vectors() -> None:
-    kernel = rms_norm(45, RmsNorm(64, "float16", vector=8, row=24))
+    kernel = norm(45, Norm(64, "float16", vector=8, row=24))
     kernel.run()
     kernel.check()
 
@@ -89,7 +109,7 @@ def test_every_strategy(name: str, strategy: str) -> None:
 
 
 def test_more_clusters_than_are_held_at_once() -> None:
-    kernel = rms_norm(64 * 20, RmsNorm(8, "float32"))
+    kernel = norm(64 * 20, Norm(8, "float32"))
     report = kernel.run()
     assert report.blocks > 8
     kernel.check()

@@ -27,8 +27,9 @@ from tests.simulator.mutation_table import COMMAND, README, with_tables
 from tests.simulator.test_vocabulary import PAIRS, verbs
 
 # Verbs that move or make values. Every other verb of the vocabulary orders, and is taken away.
-MOVING = {*"bind start send receive accumulator multiply read read_columns load put".split()}  # noqa: SIM905
-MOVING |= {*"store write part row_sum apply zero_rows rsqrt".split()}  # noqa: SIM905
+MOVING = {*"bind start send receive accumulator multiply read read_columns read_rows load put".split()}  # noqa: SIM905
+MOVING |= {*"store write write_columns write_rows part row_sum add_columns apply".split()}  # noqa: SIM905
+MOVING |= {*"zero_rows zero_columns rsqrt".split()}  # noqa: SIM905
 
 
 @pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: ": ".join(mutant.key))

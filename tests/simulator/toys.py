@@ -12,7 +12,7 @@ SMALL = replace(TINY, stages_most=2)
 
 
 def with_plan(kernel: Kernel, plan: Plan) -> Kernel:
-    return Kernel(plan, kernel.arrays, kernel.answer)
+    return Kernel(plan, kernel.arrays, kernel.answers)
 
 
 def loads(flaw: str) -> Callable[[Any], None]:

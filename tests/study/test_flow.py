@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cute_kernels.linear_norm.plan import LinearNorm, plan
-from cute_kernels.norms.plan import RmsNorm
+from cute_kernels.norms.plan import Norm
 from cute_kernels.norms.plan import plan as rms_norm
 from cute_kernels.plan import SM90A, SM100A, Plan, Tensor
 from cute_kernels.study import flow_svg
@@ -42,7 +42,7 @@ def arrows(svg: str) -> list[tuple[str, str, str]]:
             [("x, weight", IN, "load"), ("operands", "load", "multiply"), ("y", "multiply", OUT)],
         ),
         (
-            rms_norm(RmsNorm(1024, "bfloat16", weight_dtype="float32"), SM90A),
+            rms_norm(Norm(1024, "bfloat16", weight_dtype="float32"), SM90A),
             [("x, weight", IN, "normalise"), ("y", "normalise", OUT)],
         ),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 from cute_kernels.linear_norm.plan import LinearNorm
 from cute_kernels.linear_norm.plan import plan as linear_norm
-from cute_kernels.norms.plan import RmsNorm
+from cute_kernels.norms.plan import Norm
 from cute_kernels.norms.plan import plan as rms_norm
 from cute_kernels.plan import SM90A, SM100A, Buffer, Memory, Plan, Role, Roles, TensorMemory
 from cute_kernels.study import memory_svg
@@ -52,7 +52,7 @@ def overlaid() -> Plan:
 PLANS = [
     linear_norm(LinearNorm(512, 512, "bfloat16"), SM90A),
     linear_norm(LinearNorm(512, 512, "bfloat16"), SM100A),
-    rms_norm(RmsNorm(4096, "bfloat16", vector=8), SM90A),
+    rms_norm(Norm(4096, "bfloat16", vector=8), SM90A),
     overlaid(),
 ]
 plans = pytest.mark.parametrize("plan", PLANS, ids=lambda p: f"{p.operator}-{p.target.arch}")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cute_kernels.linear_norm.plan import LinearNorm, plan
-from cute_kernels.norms.plan import RmsNorm
+from cute_kernels.norms.plan import Norm
 from cute_kernels.norms.plan import plan as rms_norm
 from cute_kernels.plan import SM90A, SM100A
 from cute_kernels.study import page
@@ -52,7 +52,7 @@ def hopper() -> Any:
 
 @pytest.mark.parametrize(
     "the_plan",
-    [hopper(), plan(LinearNorm(512, 768, "float16"), SM100A), rms_norm(RmsNorm(4096, "bfloat16"), SM90A)],
+    [hopper(), plan(LinearNorm(512, 768, "float16"), SM100A), rms_norm(Norm(4096, "bfloat16"), SM90A)],
     ids=lambda p: f"{p.operator}-{p.target.arch}",
 )
 def test_the_page_says_what_the_plan_says(the_plan: Any, run: Any, report: Any) -> None:

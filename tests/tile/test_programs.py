@@ -1,5 +1,6 @@
 """Every registered role program is what the simulator runs: the very function, no copy and no rewrite."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,11 @@ from cute_kernels.plan import SM90A, SM100A
 for operator in OPERATORS.values():
     operator.module("plan")
 PROGRAMS = {name: program for name, program in tile.PROGRAMS.items() if name.startswith("cute_kernels.")}
+
+PROBLEMS: dict[str, Callable[[Any], list[Any]]] = {
+    "norms": lambda plan: [plan.Norm(64, "float32"), plan.NormBackward(64, "float32")],
+    "linear_norm": lambda plan: [plan.LinearNorm(64, 512, "float16")],
+}
 
 
 class Recorder:
@@ -38,8 +44,6 @@ def test_the_decorator_hands_over_the_function_it_was_given(name: str) -> None:
 def test_every_role_of_every_plan_is_a_registered_program(target: Any) -> None:
     for operator in OPERATORS.values():
         module = operator.module("plan")
-        problem = (
-            module.RmsNorm(64, "float32") if operator.name == "rms_norm" else module.LinearNorm(64, 512, "float16")
-        )
-        for role in module.plan(problem, target).roles:
-            assert role.program.__wrapped__ in PROGRAMS.values()
+        for problem in PROBLEMS[operator.folder](module):
+            for role in module.plan(problem, target).roles:
+                assert role.program.__wrapped__ in PROGRAMS.values()

@@ -19,7 +19,11 @@ from cute_kernels.simulator.context import Context
 
 Program = Callable[..., Any]
 ARCHITECTURES = ("sm_90a", "sm_100a")
-SHAPES = {"rms_norm": "3x20000", "linear_norm": "100x64x512"}  # over a cluster, so that the mail is in use
+SHAPES = {
+    "rms_norm": "3x20000",
+    "layer_norm": "3x10000",
+    "linear_norm": "100x64x512",
+}  # over a cluster, so that the mail is in use
 
 
 @pytest.fixture
@@ -51,8 +55,10 @@ def test_both_back_ends_are_handed_the_same_functions(
     for operator in OPERATORS.values():
         case = operator.case(SHAPES[operator.name])
         for arch in ARCHITECTURES:
-            with cute_kernels.simulate(arch) as simulation, torch.no_grad():
-                operator.call(**operator.module("cases").inputs(case))
+            arguments = operator.module("cases").inputs(case)
+            with cute_kernels.simulate(arch) as simulation:
+                out = operator.call(**{**arguments, "x": arguments["x"].requires_grad_()})
+                out.backward(torch.ones_like(out))
             plans += simulation.plans
     for plan in plans:
         device.compile(plan)

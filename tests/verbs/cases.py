@@ -8,7 +8,7 @@ import torch
 
 from cute_kernels.linear_norm.plan import LinearNorm
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
-from cute_kernels.norms.plan import RmsNorm
+from cute_kernels.norms.plan import Norm
 from cute_kernels.norms.plan import plan as plan_norm
 from cute_kernels.plan import SM90A, Plan, Roles
 from tests.verbs import programs
@@ -85,7 +85,7 @@ def multiplied_and_summed(plan: Plan, x: torch.Tensor, weight: Any) -> torch.Ten
     return torch.cat([z + z.sum(1, keepdim=True) for z in (x @ weight.T).split(columns, dim=1)], dim=1)
 
 
-def norm_case(program: Any, answer: Any, rows: int, problem: RmsNorm, approximate: float = 0.0) -> Case:
+def norm_case(program: Any, answer: Any, rows: int, problem: Norm, approximate: float = 0.0) -> Case:
     plan = with_program(plan_norm(problem, SM90A), "normalise", program)
     name = f"{program.__name__}-{rows}x{problem.n}-{problem.dtype}-vector{problem.vector}-cluster{plan.cluster}"
     return Case(name, plan, rows, answer, approximate)
@@ -100,15 +100,15 @@ def cases() -> Iterator[Case]:
     """All of them."""
     for dtype, vector in (("bfloat16", 8), ("bfloat16", 1), ("float16", 2), ("float32", 4), ("float32", 1)):
         for n in (8, 200, 1000, 2048):
-            yield norm_case(programs.copy, copied, 37, RmsNorm(n, dtype, vector=vector))
-            yield norm_case(programs.sum_rows, summed, 21, RmsNorm(n, dtype, vector=vector))
-        scale = RmsNorm(1000, dtype, weight_dtype="float32", vector=min(vector, 4))
+            yield norm_case(programs.copy, copied, 37, Norm(n, dtype, vector=vector))
+            yield norm_case(programs.sum_rows, summed, 21, Norm(n, dtype, vector=vector))
+        scale = Norm(1000, dtype, weight_dtype="float32", vector=min(vector, 4))
         yield norm_case(programs.scale_columns, scaled, 19, scale)
-        yield norm_case(programs.inverse_roots, rooted, 9, RmsNorm(512, dtype, vector=vector), approximate=2**-21)
+        yield norm_case(programs.inverse_roots, rooted, 9, Norm(512, dtype, vector=vector), approximate=2**-21)
     for n in (7, 33, 1001, 9000):
-        yield norm_case(programs.copy, copied, 130, RmsNorm(n, "float16", vector=1))
+        yield norm_case(programs.copy, copied, 130, Norm(n, "float16", vector=1))
     for cluster in (2, 3, 5, 8, 16):
-        problem = RmsNorm(128 * cluster, "float32", vector=4, row=128)
+        problem = Norm(128 * cluster, "float32", vector=4, row=128)
         yield norm_case(programs.exchange, exchanged, 200, problem)
     for dtype in ("bfloat16", "float16"):
         for n, k in ((64, 64), (256, 8), (512, 200), (768, 64)):

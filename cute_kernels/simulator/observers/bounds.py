@@ -33,8 +33,7 @@ class Bounds:
             raise faults.OutOfBounds(f"{tensor.name} is an input", worker)
         if tensor.name not in self.written:
             self.written[tensor.name] = np.zeros(tensor.extents, bool)
-        (top, left), (rows, columns) = corner, tensor.box
-        part = self.written[tensor.name][top : top + rows, left : left + columns]
+        part = self.written[tensor.name][tuple(slice(a, a + n) for a, n in zip(corner, tensor.box, strict=True))]
         if part.any():
             raise faults.WrittenTwice(f"{tensor.name} from {corner} on", worker)
         part[...] = True
