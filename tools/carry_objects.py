@@ -20,7 +20,8 @@ from typing import Any
 import torch
 
 from cute_kernels.cli.catalogue import OPERATORS, Operator
-from cute_kernels.runtime import accuracy, cache, launch
+from cute_kernels.cli.run import judged
+from cute_kernels.runtime import cache, launch
 from cute_kernels.runtime.simulate import simulate
 
 ROWS = 300  # kernels do not depend on it
@@ -69,10 +70,9 @@ def check() -> bool:
         out = operator.call(**arguments)
         torch.cuda.synchronize()
         seconds = time.perf_counter() - start
-        exact, yardstick = operator.reference(**arguments), operator.module("reference").yardstick(**arguments)
-        found = accuracy.measure(out, exact, yardstick)
-        print(f"{operator.name:12} {case!s:40} first call {1e3 * seconds:6.1f} ms  {found}")
-        right &= found.right
+        found = judged(operator, arguments, out)
+        print(f"{operator.name:12} {case!s:40} first call {1e3 * seconds:6.1f} ms  {found['accuracy']}")
+        right &= found["right"]
     mapped = "_cutlass_ir" in Path("/proc/self/maps").read_text()
     print(f"compiler library mapped into the process: {'yes' if mapped else 'no'}")
     return right and not mapped
