@@ -78,7 +78,7 @@ def backward(
     needs: tuple[bool, ...], gradients: tuple[Any, ...], arguments: tuple[Any, ...], kept: tuple[Any, ...]
 ) -> Gradients:
     """dx and dweight by PyTorch in float32, the product recomputed."""
-    (gradient,), (x, weight, norm, eps) = gradients, arguments
+    (gradient,), (x, weight, _, eps) = gradients, arguments
     rows, wide, dy = x.reshape(-1, x.shape[-1]).float(), weight.float(), gradient.reshape(-1, weight.shape[0]).float()
     z = rows @ wide.mT
     rstd = torch.rsqrt(z.square().mean(-1, keepdim=True) + eps)

@@ -24,8 +24,8 @@ def test_a_row_does_not_depend_on_the_batch(call: Call) -> None:
     arguments = call.arguments(m=140)
     with cute_kernels.simulate():
         whole = call(**arguments)
-        for rows in (slice(131, 133), slice(1)):
-            assert torch.equal(call(**of_rows(arguments, lambda t, rows=rows: t[rows])), whole[rows])
+        assert torch.equal(call(**of_rows(arguments, lambda t: t[131:133])), whole[131:133])
+        assert torch.equal(call(**of_rows(arguments, lambda t: t[:1])), whole[:1])
 
 
 @pytest.mark.parametrize("strategy", [None, "round_robin", "random"])

@@ -3,6 +3,7 @@
 import pathlib
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -12,11 +13,13 @@ from cute_kernels import device
 from cute_kernels.device.resources import Resources, resources
 from cute_kernels.linear_norm.plan import LinearNorm
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
-from cute_kernels.norms.plan import Norm
+from cute_kernels.norms.plan import Norm, NormBackward
 from cute_kernels.norms.plan import plan as plan_norm
 from cute_kernels.plan import SM90A, SM100A, Plan
 from cute_kernels.plan.roles import WARP
 
+ALL: dict[str, Any] = {"centre": True, "residual": True, "return_sum": True, "return_stats": True}
+ALL_GRADIENTS: dict[str, Any] = {"centre": True, "residual": True, "dsum": True, "dweight": True, "dbias": True}
 PROBLEMS = (
     *(
         LinearNorm(k, n, dtype)
@@ -26,6 +29,14 @@ PROBLEMS = (
     Norm(1001, "float16", "float32"),
     Norm(4096, "bfloat16", vector=8),
     Norm(131072, "float32", "float32", vector=4),
+    Norm(1000, "bfloat16", "float32", "float32", 0.5, vector=8, **ALL),
+    Norm(8192, "bfloat16", "bfloat16", "bfloat16", vector=8, **ALL),
+    Norm(131072, "float32", "float32", "float32", vector=4, **ALL),
+    NormBackward(512, "bfloat16", "bfloat16", vector=8, dweight=True),
+    NormBackward(1001, "float16", "float32", 1.0, dx=False, dweight=True),
+    NormBackward(4096, "bfloat16", vector=8, centre=True),
+    NormBackward(8192, "bfloat16", "bfloat16", vector=8, **ALL_GRADIENTS),
+    NormBackward(131072, "float32", "float32", 0.5, vector=4, **ALL_GRADIENTS),
 )
 INSTRUCTIONS = {
     (
@@ -48,7 +59,7 @@ class Compiled:
     ptx: str
 
 
-def plan_of(problem: LinearNorm | Norm, arch: str) -> Plan:
+def plan_of(problem: LinearNorm | Norm | NormBackward, arch: str) -> Plan:
     target = {"sm_90a": SM90A, "sm_100a": SM100A}[arch]
     return plan_linear_norm(problem, target) if isinstance(problem, LinearNorm) else plan_norm(problem, target)
 

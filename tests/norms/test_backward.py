@@ -165,9 +165,14 @@ def test_a_bad_row_stays_alone() -> None:
 def test_the_forward_keeps_no_sum_and_no_output() -> None:
     arguments = inputs(EVERYTHING)
     leaves, kept = leaves_of(arguments), []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor)
+        return tensor
+
     with (
         cute_kernels.simulate(),
-        torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t),
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t),
     ):
         cute_kernels.layer_norm(**{**arguments, **leaves}, return_residual=True)
     rows = [tensor for tensor in kept if tensor.shape == leaves["x"].shape]
@@ -205,7 +210,7 @@ def test_torch_compile_traces_the_backward() -> None:
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
 
-    def step(**leaves: torch.Tensor) -> torch.Tensor:
+    def step(**leaves: Any) -> torch.Tensor:
         y, total = cute_kernels.layer_norm(**leaves, return_residual=True)
         return (y.float() * total.float()).sum()
 

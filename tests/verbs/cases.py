@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from cute_kernels.linear_norm.plan import LinearNorm
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
-from cute_kernels.norms.plan import Norm
+from cute_kernels.norms.plan import Norm, NormBackward
 from cute_kernels.norms.plan import plan as plan_norm
 from cute_kernels.plan import SM90A, Plan, Roles
 from tests.verbs import programs
@@ -18,30 +19,35 @@ Tensors = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Case:
-    """A program in a plan, rows of input, and the answer as a function of the float32 inputs."""
+    """A program in a plan, rows of input, and the answers by the outputs' names as a function of the float32 inputs."""
 
     name: str
     plan: Plan
     rows: int
-    answer: Callable[[Plan, torch.Tensor, torch.Tensor | None], torch.Tensor]
+    answer: Callable[[Plan, Tensors], Tensors]
     approximate: float = 0.0  # relative error allowed before rounding
 
+    @property
+    def blocks(self) -> int:
+        """CTAs to run it on: few, so that each walks over several tiles."""
+        return self.plan.blocks(self.rows, clusters_at_once=2)
+
     def inputs(self) -> Tensors:
-        """Small integers, and an output of NaN."""
+        """Small integers, and outputs of NaN."""
         generator = torch.Generator().manual_seed(self.rows)
+        sizes = {"m": self.rows, "clusters": self.blocks // self.plan.cluster}
         made: Tensors = {}
         for tensor in self.plan.tensors:
-            shape = [extent if isinstance(extent, int) else self.rows for extent in tensor.extents]
+            shape = [extent if isinstance(extent, int) else sizes[extent] for extent in tensor.extents]
             dtype = getattr(torch, tensor.dtype)
             values = torch.randint(-2, 3, shape, generator=generator).to(dtype)
             made[tensor.name] = torch.full(shape, torch.nan, dtype=dtype) if tensor.output else values
         return made
 
-    def expected(self, tensors: Tensors) -> torch.Tensor:
-        """The answer, rounded to the output's dtype."""
-        weight = tensors.get("weight")
-        answer = self.answer(self.plan, tensors["x"].float(), None if weight is None else weight.float())
-        return answer.to(tensors["y"].dtype)
+    def expected(self, tensors: Tensors) -> Tensors:
+        """The answers, rounded to the outputs' dtypes."""
+        answers = self.answer(self.plan, {name: tensor.float() for name, tensor in tensors.items()})
+        return {name: answer.to(tensors[name].dtype) for name, answer in answers.items()}
 
 
 def with_program(plan: Plan, role: str, program: Callable[..., Any]) -> Plan:
@@ -52,41 +58,73 @@ def with_program(plan: Plan, role: str, program: Callable[..., Any]) -> Plan:
 
 def slices(plan: Plan, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """x's columns by the CTA of the cluster that holds them."""
-    return x.split(plan.tensor("y").box[1], dim=1)
+    return x.split(plan.tensor("x").box[1], dim=1)
 
 
-def copied(plan: Plan, x: torch.Tensor, weight: Any) -> torch.Tensor:
-    return x
+def by_slice(plan: Plan, x: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]) -> Tensors:
+    """y as a function of each CTA's columns."""
+    return {"y": torch.cat([function(part) for part in slices(plan, x)], dim=1)}
 
 
-def scaled(plan: Plan, x: torch.Tensor, weight: Any) -> torch.Tensor:
-    return x * weight + 1
+def copied(plan: Plan, t: Tensors) -> Tensors:
+    return {"y": t["x"]}
 
 
-def summed(plan: Plan, x: torch.Tensor, weight: Any) -> torch.Tensor:
-    return torch.cat([s + s.sum(1, keepdim=True) for s in slices(plan, x)], dim=1)
+def scaled(plan: Plan, t: Tensors) -> Tensors:
+    return {"y": t["x"] * t["weight"] + 1}
 
 
-def rooted(plan: Plan, x: torch.Tensor, weight: Any) -> torch.Tensor:
-    parts = slices(plan, x)
-    return torch.cat([s.double().square().sum(1, keepdim=True).rsqrt().expand_as(s) for s in parts], dim=1)
+def summed(plan: Plan, t: Tensors) -> Tensors:
+    return by_slice(plan, t["x"], lambda s: s + s.sum(1, keepdim=True))
 
 
-def exchanged(plan: Plan, x: torch.Tensor, weight: Any) -> torch.Tensor:
-    return x + sum((rank + 1) * s.sum(1, keepdim=True) for rank, s in enumerate(slices(plan, x)))
+def counted(plan: Plan, t: Tensors) -> Tensors:
+    return by_slice(plan, t["x"], lambda s: torch.full_like(s, s.shape[1]))
 
 
-def multiplied(plan: Plan, x: torch.Tensor, weight: Any) -> torch.Tensor:
-    return x @ weight.T
+def rooted(plan: Plan, t: Tensors) -> Tensors:
+    return by_slice(plan, t["x"], lambda s: s.double().square().sum(1, keepdim=True).rsqrt().expand_as(s))
 
 
-def multiplied_and_summed(plan: Plan, x: torch.Tensor, weight: Any) -> torch.Tensor:
+def paired(plan: Plan, t: Tensors) -> Tensors:
+    return {"y": 2 * t["x"] + t["residual"] + (t["x"] * t["residual"]).sum(1, keepdim=True)}
+
+
+def rows_written(plan: Plan, t: Tensors) -> Tensors:
+    return {"y": t["x"], "rstd": t["x"].sum(1), "mean": t["x"].square().sum(1)}
+
+
+def rows_read(plan: Plan, t: Tensors) -> Tensors:
+    return {"dx": t["x"] * t["rstd"][:, None] + t["mean"][:, None]}
+
+
+def columns_summed(plan: Plan, t: Tensors) -> Tensors:
+    """Each cluster's sums over the tiles it walks."""
+    clusters = len(t["dweight"])
+    of = torch.arange(len(t["x"])) // plan.rows % clusters
+    rows = [of == cluster for cluster in range(clusters)]
+    products = torch.stack([(t["x"] * t["dy"])[own].sum(0) for own in rows])
+    return {"dweight": products, "dbias": torch.stack([2 * t["x"][own].sum(0) for own in rows])}
+
+
+def exchanged(plan: Plan, t: Tensors) -> Tensors:
+    x = t["x"]
+    return {"y": x + sum((rank + 1) * s.sum(1, keepdim=True) for rank, s in enumerate(slices(plan, x)))}
+
+
+def multiplied(plan: Plan, t: Tensors) -> Tensors:
+    return {"y": t["x"] @ t["weight"].T}
+
+
+def multiplied_and_summed(plan: Plan, t: Tensors) -> Tensors:
     columns = plan.products[0].tile[1]
-    return torch.cat([z + z.sum(1, keepdim=True) for z in (x @ weight.T).split(columns, dim=1)], dim=1)
+    parts = (t["x"] @ t["weight"].T).split(columns, dim=1)
+    return {"y": torch.cat([z + z.sum(1, keepdim=True) for z in parts], dim=1)}
 
 
-def norm_case(program: Any, answer: Any, rows: int, problem: Norm, approximate: float = 0.0) -> Case:
-    plan = with_program(plan_norm(problem, SM90A), "normalise", program)
+def norm_case(program: Any, answer: Any, rows: int, problem: Norm | NormBackward, approximate: float = 0.0) -> Case:
+    role = "normalise" if isinstance(problem, Norm) else "differentiate"
+    plan = with_program(plan_norm(problem, SM90A), role, program)
     name = f"{program.__name__}-{rows}x{problem.n}-{problem.dtype}-vector{problem.vector}-cluster{plan.cluster}"
     return Case(name, plan, rows, answer, approximate)
 
@@ -105,8 +143,13 @@ def cases() -> Iterator[Case]:
         scale = Norm(1000, dtype, weight_dtype="float32", vector=min(vector, 4))
         yield norm_case(programs.scale_columns, scaled, 19, scale)
         yield norm_case(programs.inverse_roots, rooted, 9, Norm(512, dtype, vector=vector), approximate=2**-21)
+        for n in (8, 200, 1000):
+            yield from norm_option_cases(n, dtype, vector)
     for n in (7, 33, 1001, 9000):
         yield norm_case(programs.copy, copied, 130, Norm(n, "float16", vector=1))
+        yield norm_case(programs.count_columns, counted, 130, Norm(n, "float32", vector=1))
+        yield from norm_option_cases(min(n, 3000), "float16", 1)
+    yield norm_case(programs.count_columns, counted, 130, Norm(200, "float32", vector=4, row=64))
     for cluster in (2, 3, 5, 8, 16):
         problem = Norm(128 * cluster, "float32", vector=4, row=128)
         yield norm_case(programs.exchange, exchanged, 200, problem)
@@ -114,3 +157,13 @@ def cases() -> Iterator[Case]:
         for n, k in ((64, 64), (256, 8), (512, 200), (768, 64)):
             yield product_case(programs.multiply, multiplied, 300, LinearNorm(k, n, dtype))
         yield product_case(programs.sum_accumulator_rows, multiplied_and_summed, 300, LinearNorm(64, 512, dtype))
+
+
+def norm_option_cases(n: int, dtype: str, vector: int) -> Iterator[Case]:
+    """What only some norms use: second tiles, vectors along the rows, sums over rows."""
+    forward, backward = partial(Norm, n, dtype, vector=vector), partial(NormBackward, n, dtype, vector=vector)
+    yield norm_case(programs.pair, paired, 35, forward(residual=True))
+    yield norm_case(programs.write_row_sums, rows_written, 35, forward(centre=True, return_stats=True))
+    yield norm_case(programs.read_row_factors, rows_read, 35, backward(centre=True))
+    sums = backward(dx=False, dweight=True, dbias=True)
+    yield norm_case(programs.sum_columns, columns_summed, 700 if n < 100 else 35, sums)

@@ -1,4 +1,4 @@
-"""Role programs that do one thing each, in place of the normalise role of norms and the multiply role of linear_norm."""
+"""Role programs that do one thing each, in place of the roles of norms and of linear_norm's multiply role."""
 
 from typing import Any
 
@@ -30,6 +30,58 @@ def sum_rows(ctx: Any) -> None:
         sums = ctx.zero_rows() + ctx.row_sum(x, lambda v: v)
         ctx.apply(x, lambda v, s: v + s, rows=(sums,))
         ctx.write(ctx.y, index, ctx.rank, x)
+
+
+@tile.jit
+def count_columns(ctx: Any) -> None:
+    """row_sum counts no column beyond the tensor, whatever the function makes of it: y = this CTA's number of columns."""
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        x = ctx.read(ctx.x, index, ctx.rank)
+        ctx.apply(x, lambda v, s: v * 0.0 + s, rows=(ctx.row_sum(x, lambda v: v * 0.0 + 1.0),))
+        ctx.write(ctx.y, index, ctx.rank, x)
+
+
+@tile.jit
+def pair(ctx: Any) -> None:
+    """row_sum and apply over two tiles: y = 2 x + residual + Σ x · residual. One CTA a row."""
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        x, other = ctx.read(ctx.x, index, ctx.rank), ctx.read(ctx.residual, index, ctx.rank)
+        sums = ctx.row_sum(x, lambda v, r: v * r, tiles=(other,))
+        ctx.apply(x, lambda v, s, r: v + v + r + s, rows=(sums,), tiles=(other,))
+        ctx.write(ctx.y, index, ctx.rank, x)
+
+
+@tile.jit
+def write_row_sums(ctx: Any) -> None:
+    """write_rows: y = x, rstd = Σ x, mean = Σ x². One CTA a row."""
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        x = ctx.read(ctx.x, index, ctx.rank)
+        ctx.write_rows(ctx.rstd, index, ctx.row_sum(x, lambda v: v))
+        ctx.write_rows(ctx.mean, index, ctx.row_sum(x, lambda v: v * v))
+        ctx.write(ctx.y, index, ctx.rank, x)
+
+
+@tile.jit
+def read_row_factors(ctx: Any) -> None:
+    """read_rows: dx = x · rstd + mean."""
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        x = ctx.read(ctx.x, index, ctx.rank)
+        rows = (ctx.read_rows(ctx.rstd, index), ctx.read_rows(ctx.mean, index))
+        ctx.apply(x, lambda v, r, m: v * r + m, rows=rows)
+        ctx.write(ctx.dx, index, ctx.rank, x)
+
+
+@tile.jit
+def sum_columns(ctx: Any) -> None:
+    """zero_columns, add_columns, write_columns: dweight = Σ x · dy, dbias = 2 Σ x over the cluster's rows."""
+    products, doubled = ctx.zero_columns(ctx.dweight), ctx.zero_columns(ctx.dbias)
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        x, dy = ctx.read(ctx.x, index, ctx.rank), ctx.read(ctx.dy, index, ctx.rank)
+        ctx.add_columns(products, x, lambda v, d: v * d, tiles=(dy,))
+        ctx.add_columns(doubled, x, lambda v: v)
+        ctx.add_columns(doubled, x, lambda v: v)
+    ctx.write_columns(ctx.dweight, ctx.first, ctx.rank, products)
+    ctx.write_columns(ctx.dbias, ctx.first, ctx.rank, doubled)
 
 
 @tile.jit
