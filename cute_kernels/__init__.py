@@ -31,7 +31,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("cute_kernels.nn")
     if name not in HOMES:
         raise AttributeError(f"module 'cute_kernels' has no attribute {name!r}")
-    return getattr(importlib.import_module(HOMES[name]), name)
+    found = globals()[name] = getattr(importlib.import_module(HOMES[name]), name)
+    return found
 
 
 def __dir__() -> list[str]:

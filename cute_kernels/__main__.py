@@ -1,4 +1,4 @@
-"""`python -m cute_kernels`: demo, list, run, doctor.
+"""`python -m cute_kernels`: demo, list, run, doctor, cache.
 
 Exit codes: 0 all well; 1 a wrong result or an unhealthy machine; 2 arguments that make no sense; 3 no usable GPU.
 """
@@ -42,6 +42,8 @@ def parser() -> argparse.ArgumentParser:
     command(commands, "demo", demo, "run linear_norm on the GPU, else its schedule in the simulator; draw the schedule")
     command(commands, "list", listing, "operators, variants, architectures, status")
     command(commands, "doctor", doctor, "versions, GPUs, and what works here")
+    kept = command(commands, "cache", cache, "compiled kernels on disk")
+    kept.add_argument("--clear", action="store_true", help="remove them")
     one = command(commands, "run", run, "run one operator and judge the result against float64")
     one.add_argument("operator", metavar="OP", help="its name, as `list` shows it")
     one.add_argument("--arch", choices=tuple(TARGETS), help="simulate this architecture")
@@ -75,6 +77,14 @@ def doctor(options: argparse.Namespace, show: Print) -> int:
     found = facts.machine()
     show(found, facts.describe_machine(found))
     return WELL if facts.healthy(found) else FAULTY
+
+
+def cache(options: argparse.Namespace, show: Print) -> int:
+    from cute_kernels.cli import cache as kept
+
+    found = kept.clear() if options.clear else kept.kernels()
+    show(found, kept.describe(found))
+    return WELL
 
 
 def run(options: argparse.Namespace, show: Print) -> int:

@@ -49,18 +49,19 @@ def fits(extent: int, multiple: int) -> bool:
 def forward(x: torch.Tensor, weight: torch.Tensor, norm: str, eps: float) -> torch.Tensor:
     """Lay the inputs out as TMA takes them, and run the kernel."""
     target = target_for(NAME, x)
-    y = torch.empty((*x.shape[:-1], weight.shape[0]), dtype=x.dtype, device=x.device)
-    problem = LinearNorm(k=x.shape[-1], n=weight.shape[0], dtype=NAMES[x.dtype], norm=norm, eps=eps, tiling=TILING)
-    kernel = planned(problem, target)
+    n = weight.shape[0]
+    y = torch.empty(*x.shape[:-1], n, dtype=x.dtype, device=x.device)
+    kernel = planned(target, k=x.shape[-1], n=n, dtype=NAMES[x.dtype], norm=norm, eps=eps)
     if y.numel():
-        rows, weight = (inputs.aligned(inputs.rows(operand)) for operand in (x, weight))
-        execute(kernel, {"x": rows, "weight": weight, "y": y.view(-1, weight.shape[0])})
+        rows, columns = inputs.aligned(inputs.rows(x)), inputs.aligned(inputs.rows(weight))
+        execute(kernel, {"x": rows, "weight": columns, "y": inputs.rows(y)})
     return y
 
 
 @functools.lru_cache(maxsize=1024)
-def planned(problem: LinearNorm, target: Target) -> Plan:
-    """The plan, or one line on why there is none."""
+def planned(target: Target, **facts: Any) -> Plan:
+    """The plan by the facts of its problem, or one line on why there is none."""
+    problem = LinearNorm(**facts)
     try:
         return plan(problem, target)
     except PlanError as error:

@@ -153,7 +153,7 @@ class Operator:
         )
         given = (("weight", weight), ("bias", bias))
         tensors |= {name: parameter(value, vector) for name, value in given if value is not None}
-        execute(planned(self.name, problem, target), tensors | of_rows(outputs, x.shape[-1]))
+        execute(planned(self.name, problem, target), tensors | of_rows(outputs))
         return outputs
 
     def fake(
@@ -168,7 +168,7 @@ class Operator:
         return_stats: bool,
     ) -> tuple[torch.Tensor | None, ...]:
         """The outputs, not yet written."""
-        y, total = x.new_empty(x.shape), x.new_empty(x.shape) if return_sum else None
+        y, total = empty(x), empty(x) if return_sum else None
         kinds = 2 if self.centre else 1
         return y, total, x.new_empty((kinds, *x.shape[:-1]), dtype=torch.float32) if return_stats else None
 
@@ -201,13 +201,18 @@ class Operator:
         return register(self.name, SCHEMA, self.forward, self.fake, self.backward, kept=(STATS,))
 
 
-def of_rows(outputs: tuple[torch.Tensor | None, ...], n: int) -> dict[str, torch.Tensor]:
+def empty(x: torch.Tensor) -> torch.Tensor:
+    """Of x's shape, contiguous whatever x is."""
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def of_rows(outputs: tuple[torch.Tensor | None, ...]) -> dict[str, torch.Tensor]:
     """The outputs as the kernel writes them, by the plan's names."""
     y, total, stats = outputs
     assert y is not None
-    found = {"y": y.view(-1, n)}
+    found = {"y": inputs.rows(y)}
     if total is not None:
-        found["sum"] = total.view(-1, n)
+        found["sum"] = inputs.rows(total)
     if stats is not None:
         found |= dict(zip(("rstd", "mean"), stats.view(stats.shape[0], -1), strict=False))
     return found

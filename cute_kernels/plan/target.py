@@ -27,6 +27,10 @@ class Target:
     mma_flops_a_cycle: int  # of one SM, 16-bit inputs, dense
     sources: tuple[tuple[str, str], ...]
 
+    def __hash__(self) -> int:
+        """Of its name: every launch looks something up by its target."""
+        return hash(self.arch)
+
     @property
     def mma_rate(self) -> float:
         """FLOP/s of the whole chip on 16-bit inputs, at the nominal clock."""

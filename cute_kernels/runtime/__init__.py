@@ -1,1 +1,1 @@
-"""From checked tensors to a launch: target detection, the choice of back end, torch registration, errors. Knows no operator."""
+"""From checked tensors to a launch: target detection, the choice of back end, the disk cache, torch registration, errors. Knows no operator."""

@@ -74,6 +74,8 @@ def rows(x: torch.Tensor) -> torch.Tensor:
     Strides of extents of 1 mean nothing; they are set as a contiguous tensor's would be.
     """
     n = x.shape[-1]
+    if x.dim() == 2 and x.stride(1) == 1 and x.stride(0) >= n and x.shape[0] > 1:
+        return x
     flat = x.reshape(-1, n)
     m = flat.shape[0]
     pitch = flat.stride(0) if m > 1 else n
@@ -83,11 +85,11 @@ def rows(x: torch.Tensor) -> torch.Tensor:
 
 
 def aligned(x: torch.Tensor, width: int = WIDEST) -> torch.Tensor:
-    """x, or a copy where its base address or a pitch is no multiple of `width` bytes."""
-    pitches = [stride * x.element_size() for stride in x.stride()[:-1]]
-    if any(byte % width for byte in (x.data_ptr(), *pitches)):
-        return x.clone(memory_format=torch.contiguous_format)
-    return x
+    """x, or a copy where its base address or a pitch is no multiple of `width` bytes, a power of two."""
+    multiple, size = x.data_ptr(), x.element_size()
+    for pitch in x.stride()[:-1]:
+        multiple |= pitch * size
+    return x.clone(memory_format=torch.contiguous_format) if multiple % width else x
 
 
 def vector(x: torch.Tensor) -> int:

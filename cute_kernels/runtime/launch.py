@@ -1,19 +1,20 @@
-"""One kernel, run: on the GPU its tensors are on, or in the simulator. Compiled kernels are kept for the process's life."""
+"""One kernel, run: on the GPU its tensors are on, or in the simulator. Kernels are looked up in memory, then on disk, then compiled."""
 
-import functools
 import threading
 from typing import Any
 
 import torch
 
 from cute_kernels.plan import Plan, Target
-from cute_kernels.runtime.errors import refuse
+from cute_kernels.runtime import cache
+from cute_kernels.runtime.errors import TargetError, refuse
 from cute_kernels.runtime.occupancy import clusters_at_once
 from cute_kernels.runtime.simulate import current
-from cute_kernels.runtime.targets import target_of
+from cute_kernels.runtime.targets import MEANWHILE, target_of
 
 KERNELS = 1024  # static configurations kept: far more than a model has, and a bound
 _compiling = threading.Lock()
+_ready: dict[Plan, Any] = {}
 
 
 def target_for(operator: str, x: torch.Tensor) -> Target:
@@ -60,13 +61,59 @@ def blocks_for(plan: Plan, x: torch.Tensor) -> int:
 
 
 def compiled(plan: Plan) -> Any:
-    """The kernel of `plan`; a second thread that asks for it meanwhile waits for the first one's."""
-    with _compiling:
-        return _compiled(plan)
+    """The kernel of `plan`; a thread that asks for one while another is being compiled waits, one that asks for a ready one does not."""
+    kernel = _ready.get(plan)
+    if kernel is None:
+        with _compiling:
+            kernel = _ready.get(plan)
+            if kernel is None:
+                kernel = _ready[plan] = obtain(plan)
+            if len(_ready) > KERNELS:
+                del _ready[next(iter(_ready))]
+    return kernel
 
 
-@functools.lru_cache(maxsize=KERNELS)
-def _compiled(plan: Plan) -> Any:
+def obtain(plan: Plan) -> Any:
+    """From the disk; else compiled, and kept there for the next process; from memory alone where the disk cannot help."""
     from cute_kernels import device
 
-    return device.compile(plan)
+    key = cache.key(plan, device.toolchain()) if cache.folder() else ""
+    if not key:
+        return compile_now(plan)
+    if kernel := from_disk(plan, key):
+        return kernel
+    with cache.locked(key):
+        if kernel := from_disk(plan, key):  # the process that was waited for has compiled it
+            return kernel
+        kernel = compile_now(plan)
+        library = device.library(kernel)
+        if library is None:
+            cache.warn("compiled kernels are not kept: no working linker (cc, gcc, clang or ld)")
+            return kernel
+        return (cache.store(key, plan, library) and from_disk(plan, key)) or kernel
+
+
+def compile_now(plan: Plan) -> Any:
+    """Compile, or say on one line that neither the disk nor this machine has the kernel."""
+    from cute_kernels import device
+
+    try:
+        return device.compile(plan)
+    except ImportError as error:
+        where = cache.folder() or "the cache, which is switched off"
+        raise TargetError(
+            f"{plan.operator}: no kernel for {plan.problem} in {where}, and {error}; {MEANWHILE}"
+        ) from error
+
+
+def from_disk(plan: Plan, key: str) -> Any:
+    """The kernel kept under `key`; None if there is none, or none that loads here."""
+    from cute_kernels import device
+
+    path = cache.find(key)
+    if path is None:
+        return None
+    try:
+        return device.load(plan, path)
+    except OSError:
+        return None

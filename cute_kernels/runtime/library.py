@@ -16,6 +16,7 @@ from cute_kernels.runtime.simulate import current, entered
 
 Outputs = torch.Tensor | tuple[torch.Tensor | None, ...]
 Gradients = tuple[torch.Tensor | None, ...]
+PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def register(
@@ -68,10 +69,11 @@ def plain(inputs: tuple[Any, ...]) -> bool:
         return False
     if _get_current_dispatch_mode() is not None or torch._C._functorch.maybe_current_level() is not None:
         return False
-    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-    if any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in tensors):
-        return False
-    return not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors)
+    watched = torch.is_grad_enabled()
+    for value in inputs:
+        if isinstance(value, torch.Tensor) and (type(value) not in PLAIN or (watched and value.requires_grad)):
+            return False
+    return True
 
 
 def save(kept: tuple[int, ...], ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

@@ -14,6 +14,7 @@ NEEDED = "needed is a GPU of compute capability 9.0 (Hopper: H100, H200) or 10.0
 MEANWHILE = "meanwhile `with cute_kernels.simulate():` runs the schedules on CPU tensors"
 
 
+@functools.cache
 def target_of(device: int) -> Target:
     """The target of a CUDA device; TargetError says what is missing."""
     if reason := obstacle():

@@ -1,8 +1,10 @@
 """The command line, as a user runs it."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,9 @@ from cute_kernels.cli import facts
 from cute_kernels.cli import run as runner
 from cute_kernels.cli.catalogue import OPERATORS
 from cute_kernels.cli.progress import WIDTH, bar
+from cute_kernels.linear_norm.plan import LinearNorm, plan
+from cute_kernels.plan import SM90A
+from cute_kernels.runtime import cache
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -134,3 +139,37 @@ def test_bar_goes_round() -> None:
     frames = {bar(turn) for turn in range(2 * WIDTH)}
     assert len(frames) == WIDTH
     assert {len(frame) for frame in frames} == {WIDTH}
+
+
+def test_cache_lists_and_clears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CUTE_KERNELS_CACHE", str(tmp_path))
+    monkeypatch.delenv("CUTE_KERNELS_NO_CACHE", raising=False)
+    kernel = plan(LinearNorm(64, 512, "bfloat16"), SM90A)
+    path = cache.store("a" * 64, kernel, b"a library")
+    assert path
+    os.utime(path, (time.time() - 7200,) * 2)
+    assert main(["cache", "--json"]) == WELL
+    found = json.loads(capsys.readouterr().out)
+    (row,) = found["kernels"]
+    assert found["folder"] == str(tmp_path)
+    assert (row["operator"], row["arch"], row["problem"]) == ("linear_norm", "sm_90a", str(kernel.problem))
+    assert row["bytes"] == path.stat().st_size
+    assert 7200 <= row["age"] < 7300
+    assert main(["cache"]) == WELL
+    assert "used    2 h ago  LinearNorm(k=64, n=512" in capsys.readouterr().out
+    assert main(["cache", "--clear"]) == WELL
+    assert "1 kernel(s) removed" in capsys.readouterr().out
+    assert not path.exists()
+
+
+def test_cache_says_when_it_is_off() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cute_kernels", "cache"],
+        env={"PYTHONPATH": str(ROOT), "CUTE_KERNELS_NO_CACHE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "switched off" in done.stdout

@@ -1,5 +1,7 @@
 """Compile a plan for its target, on any Linux machine, with or without a GPU."""
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import cutlass.cute as cute
@@ -7,22 +9,11 @@ from cutlass import Int32
 from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 
 from cute_kernels.device.builder import Kernel
+from cute_kernels.device.objects import NAME, CompiledKernel
 from cute_kernels.device.traced import ELEMENT
 from cute_kernels.plan import Plan, Tensor, itemsize
 
 TMA_ALIGNMENT = 16  # bytes, of base pointers and row pitches
-
-
-class CompiledKernel:
-    """A compiled plan. Call it with the tensors, in the plan's order or by name, and the number of CTAs."""
-
-    def __init__(self, plan: Plan, run: Any) -> None:
-        self.plan, self.run = plan, run
-        self.names = tuple(t.name for t in plan.tensors)
-
-    def __call__(self, tensors: dict[str, Any], blocks: int) -> None:
-        """Launch on PyTorch's current stream. Tensors are torch's, of the dtypes and extents of the plan."""
-        self.run(tuple(tensors[name] for name in self.names), blocks)
 
 
 def compile(plan: Plan, keep: str = "") -> CompiledKernel:
@@ -34,6 +25,14 @@ def compile(plan: Plan, keep: str = "") -> CompiledKernel:
         options += f" --keep-ptx --keep-cubin --dump-dir {keep}"
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
     return CompiledKernel(plan, cute.compile(Kernel(plan), fakes, Int32(1), stream, options=options))
+
+
+def export(kernel: CompiledKernel) -> bytes:
+    """A kernel just compiled, as an object file with one visible function."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.o")
+        kernel.run.export_to_c(str(path), NAME, export_only_tvm_ffi_symbols=True)
+        return path.read_bytes()
 
 
 def fake(tensor: Tensor, extents: dict[str, Any]) -> Any:
