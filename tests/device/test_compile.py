@@ -1,5 +1,7 @@
-"""Every kernel for every architecture: it compiles, spills nothing, keeps its register budget, and holds the instructions meant."""
+"""Every kernel for every architecture: it compiles, spills nothing, keeps its register budget, and holds the instructions meant,
+those that synchronise in the order meant."""
 
+import itertools
 import pathlib
 import re
 from dataclasses import dataclass
@@ -15,8 +17,9 @@ from cute_kernels.linear_norm.plan import LinearNorm
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
 from cute_kernels.norms.plan import Norm, NormBackward
 from cute_kernels.norms.plan import plan as plan_norm
-from cute_kernels.plan import SM90A, SM100A, Plan
+from cute_kernels.plan import SM90A, SM100A, Plan, itemsize
 from cute_kernels.plan.roles import WARP
+from tests.device.ptx import barrier_counts, before, constant, order
 
 ALL: dict[str, Any] = {"centre": True, "residual": True, "return_sum": True, "return_stats": True}
 ALL_GRADIENTS: dict[str, Any] = {"centre": True, "residual": True, "dsum": True, "dweight": True, "dbias": True}
@@ -38,15 +41,29 @@ PROBLEMS = (
     NormBackward(8192, "bfloat16", "bfloat16", vector=8, **ALL_GRADIENTS),
     NormBackward(131072, "float32", "float32", 0.5, vector=4, **ALL_GRADIENTS),
 )
+NORM = (r"rsqrt\.approx\.f32", r"ld\.global\.L1::no_allocate", r"st\.global\.L1::no_allocate")
 INSTRUCTIONS = {
-    (
-        "linear_norm",
-        "sm_90a",
-    ): r"wgmma\.mma_async|cp\.async\.bulk\.tensor\.2d\.shared|cp\.async\.bulk\.tensor\.2d\.global",
-    (
-        "linear_norm",
-        "sm_100a",
-    ): r"tcgen05\.mma|tcgen05\.ld|tcgen05\.commit|tcgen05\.dealloc|cp\.async\.bulk\.tensor\.2d\.global",
+    ("norm", "sm_90a"): NORM,
+    ("norm", "sm_100a"): NORM,
+    ("norm_backward", "sm_90a"): NORM[1:],
+    ("norm_backward", "sm_100a"): NORM[1:],
+    ("linear_norm", "sm_90a"): (
+        r"rsqrt\.approx\.f32",
+        r"wgmma\.fence",
+        r"wgmma\.mma_async",
+        r"wgmma\.commit_group",
+        r"wgmma\.wait_group\.sync\.aligned\s+0",
+        r"cp\.async\.bulk\.tensor\.2d\.shared",
+        r"cp\.async\.bulk\.tensor\.2d\.global",
+    ),
+    ("linear_norm", "sm_100a"): (
+        r"rsqrt\.approx\.f32",
+        r"tcgen05\.mma",
+        r"tcgen05\.ld",
+        r"tcgen05\.commit",
+        r"cp\.async\.bulk\.tensor\.2d\.shared",
+        r"cp\.async\.bulk\.tensor\.2d\.global",
+    ),
 }
 
 
@@ -91,14 +108,89 @@ def test_thread_count_is_the_plans(compiled: Compiled) -> None:
 
 
 def test_instructions_meant_are_there(compiled: Compiled) -> None:
-    wanted = INSTRUCTIONS.get((compiled.plan.operator, compiled.plan.target.arch), "")
-    for instruction in filter(None, wanted.split("|")):
+    for instruction in INSTRUCTIONS[compiled.plan.operator, compiled.plan.target.arch]:
         assert re.search(instruction, compiled.ptx), instruction
 
 
+def test_rows_are_loaded_in_the_plans_vectors(compiled: Compiled) -> None:
+    if compiled.plan.products:
+        pytest.skip("TMA moves its rows")
+    x = compiled.plan.tensor("x")
+    loads = re.findall(r"ld\.global\.L1::no_allocate(?:\.v(\d))?\.b(\d+)", compiled.ptx)
+    assert {int(count or 1) * int(bits) // 8 for count, bits in loads} == {x.vector * itemsize(x.dtype)}
+
+
+# Synchronisation. A wrong fence, count or wait compiles as well, and a test on a GPU may miss it.
+
+
+def test_every_barrier_counts_the_arrivals_of_the_plan(compiled: Compiled) -> None:
+    plan, wanted = compiled.plan, []
+    for ring in plan.rings:
+        counts = [plan.full_arrivals(ring)] * ring.stages + [plan.empty_arrivals(ring)] * ring.stages
+        wanted += counts * (plan.roles[ring.each].members if ring.each else 1)
+    assert len(wanted) == plan.memory.barriers
+    assert barrier_counts(compiled.ptx) == wanted
+
+
+def test_no_role_runs_before_the_cluster_has_set_its_barriers(compiled: Compiled) -> None:
+    prologue = ("initialise", "initialisation fence", "cluster arrive", "cluster wait")
+    events = [name for name, _ in itertools.groupby(order(compiled.ptx, *prologue, "wait"))]
+    assert events == ([*prologue, "wait"] if compiled.plan.memory.barriers else [])
+
+
 def test_letters_cross_ctas_only_in_clusters(compiled: Compiled) -> None:
-    assert ("st.async" in compiled.ptx) == (compiled.plan.cluster > 1)
+    assert bool(order(compiled.ptx, "letter")) == (compiled.plan.cluster > 1)
 
 
-def test_every_barrier_is_initialised_once_with_its_count(compiled: Compiled) -> None:
-    assert len(re.findall(r"mbarrier\.init", compiled.ptx)) == compiled.plan.memory.barriers
+def test_letters_are_released_behind_a_proxy_fence_of_every_lane(compiled: Compiled) -> None:
+    events = order(compiled.ptx, "letter", "proxy fence", "meet warp", "arrive at peers")
+    groups = [name for name, _ in itertools.groupby(events)]
+    assert groups.count("arrive at peers") == groups.count("letter")
+    assert all(two == ["proxy fence", "meet warp"] for two in before(events, "arrive at peers", 2))
+
+
+def test_parts_are_stored_behind_a_proxy_fence_and_drained(compiled: Compiled) -> None:
+    for staging in compiled.plan.stagings:
+        free = f"await stores but {compiled.plan.memory[staging.buffer].stages - 1}"
+        waits = {free, "await stores but 0"}
+        events = order(compiled.ptx, *waits, "meet", "proxy fence", "store", "commit store")
+        part = [free, "meet", "proxy fence", "meet", "store", "commit store"]
+        begin = events.index(free)
+        assert events[begin:] == [*part * staging.parts, "await stores but 0"]
+
+
+def test_tensor_memory_is_taken_read_and_given_back(compiled: Compiled) -> None:
+    memory, ptx = compiled.plan.memory.tensor_memory, compiled.ptx
+    if memory is None:
+        pytest.skip("no tensor memory")
+    life = order(ptx, "allocate", "permit others", "cluster arrive", "product", "free")
+    assert [name for name, _ in itertools.groupby(life)] == [
+        "allocate",
+        "permit others",
+        "cluster arrive",
+        "product",
+        "free",
+    ]
+    assert life.count("allocate") == life.count("free") == 1
+    assert order(ptx, "wait", "product", "commit product", "fence after", "free")[-3:] == [
+        "wait",
+        "fence after",
+        "free",
+    ]
+    allocated, freed = (
+        re.search(r"tcgen05\.alloc\S+\s+\S+ (\S+);", ptx),
+        re.search(r"tcgen05\.dealloc\S+\s+\S+ (\S+);", ptx),
+    )
+    assert allocated is not None
+    assert freed is not None
+    assert constant(ptx, allocated[1]) == constant(ptx, freed[1]) == memory.allocated
+
+
+def test_accumulators_are_released_after_their_reads(compiled: Compiled) -> None:
+    if compiled.plan.memory.tensor_memory is None:
+        pytest.skip("no tensor memory")
+    reads = order(compiled.ptx, "read accumulator", "await reads")
+    assert reads == ["read accumulator", "await reads"] * (len(reads) // 2)
+    assert reads
+    events = order(compiled.ptx, "await reads", "fence before", "meet warp", "arrive")
+    assert before(events, "arrive", 3) == [["await reads", "fence before", "meet warp"]]
