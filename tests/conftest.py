@@ -1,0 +1,23 @@
+"""Figures that tests measure, printed at the end of the run: pytest hides what a test prints, xdist's workers even without capture."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def figure(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """`figure(text)` keeps a text for the end of the run."""
+    return functools.partial(record_property, "figure")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print them; the reports bring them here from whichever process ran the test."""
+    reports = [r for some in terminalreporter.stats.values() for r in some if getattr(r, "when", "") == "call"]
+    texts = [text for report in reports for name, text in report.user_properties if name == "figure"]
+    if texts:
+        terminalreporter.section("figures")
+    for text in texts:
+        terminalreporter.write_line(text)
