@@ -22,9 +22,6 @@ from cute_kernels.plan import Tensor as TensorPlan
 arch = cute.arch
 _TRACED: dict[Any, Any] = {}  # program -> its cute.jit form, made once
 
-# Watchers of `bind`: called with every program this back end traces. A test listens here.
-on_bind: list[Callable[[Any], None]] = []
-
 
 def for_tracing(program: Callable[..., Any]) -> Callable[..., Any]:
     """The program's code in a function of its own: the DSL rewrites what it traces in place, and the simulator runs the original."""
@@ -138,8 +135,6 @@ class Context(Traced, tile.Walk):
     # -- the verbs ------------------------------------------------------------------------------------------------
 
     def bind(self, program: Callable[..., Any]) -> Callable[..., Any]:
-        for watcher in on_bind:
-            watcher(program)
         if program not in _TRACED:
             _TRACED[program] = cute.jit(for_tracing(program))
         return _TRACED[program]
