@@ -67,6 +67,8 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[CodeType]:
 def test_both_back_ends_run_the_same_functions(
     simulated: list[Program], traced: list[CodeType], figure: Callable[[str], None]
 ) -> None:
+    for operator in OPERATORS.values():
+        operator.module("plan")  # registers its programs
     plans, written = [], {program: program.__code__ for program in tile.PROGRAMS.values()}
     for operator in OPERATORS.values():
         case = operator.case(SHAPES[operator.name])
