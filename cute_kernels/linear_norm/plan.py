@@ -73,6 +73,8 @@ class LinearNorm:
 
 def plan(problem: LinearNorm, target: Target) -> Plan:
     """The plan for `target`, with as many operand stages as fit beside the rest."""
+    if problem.k < 1 or problem.n < 1 or problem.n % problem.tiling.part:
+        raise PlanError(f"K = {problem.k}, N = {problem.n}; N is cut into parts of {problem.tiling.part}")
     build = {"Hopper": hopper, "Blackwell": blackwell}[target.generation]
     for stages in range(problem.tiling.stages_most, 1, -1):
         try:

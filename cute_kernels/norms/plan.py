@@ -81,6 +81,8 @@ class Cut:
 def cut(problem: Norm | NormBackward, target: Target, elements: int) -> Cut:
     """Lanes are a power of two, so that a row is part of a warp's or whole warps'; each holds about `elements` of the row."""
     n, vector = problem.n, problem.vector
+    if n < 1:
+        raise PlanError(f"rows of {n} columns; a row has one at least")
     cluster = min(-(-n // problem.row), target.cluster_most)
     if n > cluster * ROW_MOST:
         raise PlanError(f"rows of {n} columns; {target.cluster_most} CTAs of {ROW_MOST} share one")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cute_kernels.plan.target import Target
-from cute_kernels.plan.types import PlanError, itemsize
+from cute_kernels.plan.types import PlanError, find, itemsize
 
 BARRIER_BYTES = 8
 SWIZZLE_ALIGNMENT = 1024  # what a 128-byte swizzle, and so TMA and the tensor cores, ask for
@@ -84,7 +84,7 @@ class Memory:
     members: tuple[tuple[str, int], ...] = ()  # role -> members, for buffers that each member has
 
     def __getitem__(self, name: str) -> Buffer:
-        return next(buffer for buffer in self.buffers if buffer.name == name)
+        return find("buffer", name, self.buffers)
 
     @property
     def accumulators(self) -> TensorMemory:
@@ -95,7 +95,10 @@ class Memory:
 
     def copies(self, buffer: Buffer) -> int:
         """Members that have the buffer each, or 1."""
-        return dict(self.members)[buffer.each] if buffer.each else 1
+        members = {"": 1, **dict(self.members)}
+        if buffer.each not in members:
+            raise PlanError(f"{buffer.name}: how many members {buffer.each!r} has is not said")
+        return members[buffer.each]
 
     @property
     def header(self) -> int:
@@ -108,7 +111,7 @@ class Memory:
         end: int = self.header
         regions: dict[str, Region] = {}
         for buffer in self.buffers:
-            start = regions[buffer.over].offset if buffer.over else end
+            start = find("buffer before it", buffer.over, regions.values()).offset if buffer.over else end
             offset = -(-start // buffer.alignment) * buffer.alignment
             regions[buffer.name] = Region(buffer.name, offset, self.copies(buffer) * buffer.stages, buffer.stage_bytes)
             end = max(end, regions[buffer.name].end)
@@ -130,6 +133,9 @@ class Memory:
 
     def check(self, target: Target) -> None:
         """Raise PlanError, with the table, where it does not fit or an overlay is not allowed."""
+        for buffer in self.buffers:
+            if buffer.stages < 1 or min(buffer.shape, default=0) < 1:
+                raise PlanError(f"{buffer.name} has {buffer.stages} stages of {buffer.shape}")
         for a, b in self.overlaps():
             if ALWAYS in (a.live, b.live) or set(a.live) & set(b.live):
                 raise PlanError(f"{a.name} and {b.name} share bytes and are alive at once\n{self}")

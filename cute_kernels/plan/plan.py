@@ -4,11 +4,12 @@ import functools
 from dataclasses import dataclass, field
 from typing import Any
 
+from cute_kernels.plan import checks
 from cute_kernels.plan.memory import Memory
 from cute_kernels.plan.ring import Drain, Fill, Ring
 from cute_kernels.plan.roles import Roles
 from cute_kernels.plan.target import Target
-from cute_kernels.plan.types import PlanError
+from cute_kernels.plan.types import PlanError, find
 
 
 @dataclass(frozen=True)
@@ -77,20 +78,10 @@ class Plan:
     why: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        self.roles.check(self.target)
-        self.memory.check(self.target)
-        if not 1 <= self.cluster <= self.target.cluster_most:
-            raise PlanError(f"a cluster of {self.cluster} CTAs; {self.target.arch} takes {self.target.cluster_most}")
-        if self.memory.barriers != barriers(self.rings, self.roles):
-            raise PlanError(f"{self.memory.barriers} barriers placed, {barriers(self.rings, self.roles)} needed")
-        for staging in self.stagings:
-            if staging.parts % self.memory[staging.buffer].stages:
-                raise PlanError(
-                    f"{staging.name}: {staging.parts} parts are no multiple of its buffer's stages\n{self.memory}"
-                )
-        for buffer in self.memory.buffers:
-            if buffer.each and self.memory.copies(buffer) != self.roles[buffer.each].members:
-                raise PlanError(f"{buffer.name}: {buffer.each} has {self.roles[buffer.each].members} members")
+        checks.check(self)
+        needed = barriers(self.rings, self.roles)
+        if self.memory.barriers != needed:
+            raise PlanError(f"{self.memory.barriers} barriers placed, {needed} needed")
 
     def __hash__(self) -> int:
         """Of what tells plans apart; kept, since launches look kernels up by their plans."""
@@ -101,10 +92,10 @@ class Plan:
         return hash((self.operator, self.target.arch, self.problem, self.rows, self.cluster, self.roles))
 
     def ring(self, name: str) -> Ring:
-        return next(ring for ring in self.rings if ring.name == name)
+        return find("ring", name, self.rings)
 
     def tensor(self, name: str) -> Tensor:
-        return next(tensor for tensor in self.tensors if tensor.name == name)
+        return find("tensor", name, self.tensors)
 
     def stage_bytes(self, ring: Ring) -> int:
         """Bytes that complete a stage: its copies', or the letters' of every CTA in the cluster."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from cute_kernels.plan.target import Target
-from cute_kernels.plan.types import PlanError
+from cute_kernels.plan.types import PlanError, find
 
 WARP = 32
 WARPGROUP = 4  # warps; registers move between warpgroups, never within one
@@ -39,7 +39,12 @@ class Roles:
         return iter(self.table)
 
     def __getitem__(self, name: str) -> Role:
-        return next(role for role in self.table if role.name == name)
+        return find("role", name, self.table)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In the order of the table."""
+        return tuple(role.name for role in self.table)
 
     @property
     def groups(self) -> tuple[tuple[Role, ...], ...]:
@@ -81,9 +86,13 @@ class Roles:
 
     def check(self, target: Target) -> None:
         """Raise PlanError where the table does not fit the target."""
-        names = [role.name for role in self.table]
-        if len(set(names)) != len(names):
-            raise PlanError(f"two roles have one name: {names}")
+        if not self.table:
+            raise PlanError("no roles: a kernel has one at least")
+        if len(set(self.names)) != len(self.names):
+            raise PlanError(f"two roles have one name: {', '.join(self.names)}")
+        for role in self.table:
+            if role.warps < 1 or role.members < 1:
+                raise PlanError(f"{role.name} has {role.members} members of {role.warps} warps")
         if self.threads > target.threads:
             raise PlanError(f"{self.threads} threads, {target.arch} takes {target.threads} a CTA\n{self}")
         if any(r.registers is not None and (r.registers % 8 or not 24 <= r.registers <= 256) for r in self.table):

@@ -1,15 +1,19 @@
 """Whole plans: derived arrivals and bytes, grids, consistency, and that a plan is a pure value."""
 
 import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from cute_kernels.linear_norm.plan import LinearNorm, Tiling
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
-from cute_kernels.norms.plan import Norm
+from cute_kernels.norms.plan import Norm, NormBackward
 from cute_kernels.norms.plan import plan as plan_rms_norm
-from cute_kernels.plan import SM90A, SM100A, Memory, Plan, PlanError, Target, target
+from cute_kernels.plan import SM90A, SM100A, Drain, Fill, Memory, Plan, PlanError, Roles, Target, target
 
+Edit = Callable[[Plan], dict[str, Any]]  # what to replace in a plan
 TARGETS = pytest.mark.parametrize("on", [SM90A, SM100A], ids=lambda target: target.arch)
 
 
@@ -109,6 +113,111 @@ def test_members_that_do_not_match_the_roles_are_refused() -> None:
     memory: Memory = dataclasses.replace(plan.memory, members=(("multiply", 1),))
     with pytest.raises(PlanError, match="multiply has 2 members"):
         dataclasses.replace(plan, memory=memory)
+
+
+def altered(things: tuple[Any, ...], name: str, /, **changes: Any) -> tuple[Any, ...]:
+    """The same, the one of that name changed."""
+    return tuple(dataclasses.replace(thing, **changes) if thing.name == name else thing for thing in things)
+
+
+def buffers(name: str, /, **changes: Any) -> Edit:
+    return lambda plan: {
+        "memory": dataclasses.replace(plan.memory, buffers=altered(plan.memory.buffers, name, **changes))
+    }
+
+
+def part(field: str, name: str, /, **changes: Any) -> Edit:
+    return lambda plan: {field: altered(getattr(plan, field), name, **changes)}
+
+
+INCONSISTENT: list[tuple[Edit, str]] = [
+    (part("rings", "operands", filled_by="store"), "ring operands: no role 'store'; there are load, multiply"),
+    (part("rings", "operands", drained_by="store"), "ring operands: no role 'store'"),
+    (part("rings", "mail", each="store"), "ring mail: no role 'store'"),
+    (part("rings", "operands", stages=2), "ring operands has 2 stages, x_tiles has 4"),
+    (part("rings", "operands", stages=-1), "ring operands has -1 stages"),
+    (part("rings", "operands", carries=()), "ring operands carries nothing"),
+    (
+        part("rings", "operands", carries=("tiles",)),
+        "no buffer 'tiles'; there are letters, x_tiles, weight_tiles, parts",
+    ),
+    (part("rings", "operands", carries=("parts",)), "ring operands is of the CTA, its parts of multiply"),
+    (part("rings", "operands", fill=Fill.MMA), "the plan has no tensor memory"),
+    (part("rings", "operands", drain=Drain.MMA), "ring operands: multiply issues no product into tensor memory"),
+    (part("rings", "mail", name="operands"), "two rings have one name: operands, operands"),
+    (part("tensors", "y", name="x"), "two tensors have one name: x, weight, x"),
+    (part("tensors", "x", buffer="tiles"), "no buffer 'tiles'"),
+    (part("tensors", "x", box=(64, 64)), r"x moves boxes of .*64, 64.*; a stage of x_tiles is .*128, 64"),
+    (part("tensors", "x", dtype="float16"), "x moves boxes of .*float16.*; a stage of x_tiles is .*bfloat16"),
+    (part("tensors", "x", dtype="int3"), "unknown dtype 'int3'; plans take bfloat16, float16, float32"),
+    (part("products", "product", role="store"), "no role 'store'"),
+    (part("products", "product", a="tiles"), "no buffer 'tiles'"),
+    (part("products", "product", into="tmem"), "the plan has no tensor memory"),
+    (part("products", "product", tile=(64, 128, 64)), "product takes .*; stages of x_tiles and weight_tiles are"),
+    (part("stagings", "staging", role="store"), "no role 'store'"),
+    (part("stagings", "staging", role="load"), "staging is of load, its parts of multiply"),
+    (part("stagings", "staging", parts=3), "staging: 3 parts are no multiple of its buffer's stages"),
+    (buffers("letters", shape=(1, 64)), "letters has places for 1 letters, the cluster 2 CTAs"),
+    (buffers("parts", name="x_tiles"), "two buffers have one name"),
+    (buffers("parts", each="store"), "parts: how many members 'store' has is not said"),
+    (buffers("parts", over="tiles"), "no buffer before it 'tiles'"),
+    (buffers("parts", stages=0), "parts has 0 stages"),
+    (buffers("x_tiles", dtype="int3"), "unknown dtype 'int3'"),
+    (lambda plan: {"rows": 0}, "0 rows a tile"),
+    (lambda plan: {"cluster": 0}, "a cluster of 0 CTAs"),
+    (lambda plan: {"ctas_an_sm": 0}, "0 CTAs an SM"),
+    (lambda plan: {"roles": Roles(())}, "no roles"),
+]
+
+
+@pytest.mark.parametrize(("edit", "message"), INCONSISTENT, ids=[message for _, message in INCONSISTENT])
+def test_parts_that_do_not_fit_each_other_are_refused_in_one_line(edit: Edit, message: str) -> None:
+    plan = linear_norm(SM90A)
+    with pytest.raises(PlanError) as caught:
+        dataclasses.replace(plan, **edit(plan))
+    assert re.match(message, str(caught.value).splitlines()[0])
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (part("rings", "accumulators", stages=1), "ring accumulators has 1 stages, tmem has 2"),
+        (
+            part("rings", "accumulators", carries=("parts",)),
+            "ring accumulators carries 'parts'; tensor memory is 'tmem'",
+        ),
+        (part("products", "product", into="parts"), "product goes into 'parts', not 'tmem'"),
+    ],
+)
+def test_parts_of_a_blackwell_plan_that_do_not_fit(edit: Edit, message: str) -> None:
+    plan = linear_norm(SM100A)
+    with pytest.raises(PlanError, match=message):
+        dataclasses.replace(plan, **edit(plan))
+
+
+@TARGETS
+@pytest.mark.parametrize("problem", [{"n": 0}, {"n": 100}, {"k": 0}, {"dtype": "int3"}], ids=str)
+def test_problems_that_linear_norm_has_no_plan_for(on: Target, problem: dict[str, Any]) -> None:
+    with pytest.raises(PlanError):
+        plan_linear_norm(LinearNorm(**{"k": 64, "n": 128, "dtype": "bfloat16", **problem}), on)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [Norm(0, "bfloat16"), Norm(8, "int3"), Norm(8, "bfloat16", "int3"), NormBackward(0, "bfloat16")],
+    ids=str,
+)
+def test_problems_that_the_norms_have_no_plan_for(problem: Norm | NormBackward) -> None:
+    with pytest.raises(PlanError):
+        plan_rms_norm(problem, SM90A)
+
+
+def test_a_part_that_is_not_there_is_asked_for_by_name() -> None:
+    plan = linear_norm(SM90A)
+    with pytest.raises(PlanError, match="no ring 'tiles'; there are operands, mail"):
+        plan.ring("tiles")
+    with pytest.raises(PlanError, match="no tensor 'z'; there are x, weight, y"):
+        plan.tensor("z")
 
 
 def test_a_plan_prints_itself_and_its_reasons() -> None:

@@ -39,6 +39,9 @@ def test_without_budgets_no_warp_is_idle() -> None:
     ("table", "message"),
     [
         ((Role("a", program, warps=1), Role("a", program, warps=1)), "one name"),
+        ((), "no roles"),
+        ((Role("a", program, warps=0),), "a has 1 members of 0 warps"),
+        ((Role("a", program, warps=1, members=0),), "a has 0 members of 1 warps"),
         ((Role("a", program, warps=36),), "1152 threads, sm_90a takes 1024"),
         ((Role("a", program, warps=4, registers=100),), "multiple of 8"),
         ((Role("a", program, warps=4, members=3, registers=240),), "92160 registers asked for, sm_90a has 65536"),
