@@ -3,8 +3,7 @@
 Each check raises PlanError with one line. A plan that passes can be built, run and drawn.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cute_kernels.plan.ring import Drain, Fill, Ring
 from cute_kernels.plan.types import PlanError, itemsize
@@ -40,19 +39,16 @@ def check_shape(plan: "Plan") -> None:
 
 
 def check_names(plan: "Plan") -> None:
-    for kind, things in {
+    named: dict[str, tuple[Any, ...]] = {
         "buffers": plan.memory.buffers,
         "tensors": plan.tensors,
         "rings": plan.rings,
         "products": plan.products,
         "stagings": plan.stagings,
-    }.items():
-        require_distinct(kind, (thing.name for thing in things))
-
-
-def require_distinct(kind: str, names: Iterable[str]) -> None:
-    listed = list(names)
-    require(len(set(listed)) == len(listed), f"two {kind} have one name: {', '.join(listed)}")
+    }
+    for kind, things in named.items():
+        names = [thing.name for thing in things]
+        require(len(set(names)) == len(names), f"two {kind} have one name: {', '.join(names)}")
 
 
 def check_members(plan: "Plan") -> None:
