@@ -13,8 +13,8 @@ from cute_kernels import simulator, tile
 from cute_kernels.cli.catalogue import OPERATORS
 from cute_kernels.norms.plan import Norm, NormBackward
 from cute_kernels.plan import SM90A, SM100A, Plan
-from cute_kernels.simulator.mutation import Site, Source, plain
 from tests.simulator.kernels import EVERY_GRADIENT, TINY, Kernel, linear_norm, norm, norm_backward, with_programs
+from tests.simulator.mutation import Site, Source, plain
 
 Program = Callable[[Any], None]
 Make = Callable[[], Kernel]

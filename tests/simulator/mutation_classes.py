@@ -28,8 +28,8 @@ from cute_kernels.simulator.faults import (
     WrongParity,
     WrongPhase,
 )
-from cute_kernels.simulator.mutation import Source
 from tests.simulator.kernels import TINY, Kernel, linear_norm, with_programs
+from tests.simulator.mutation import Source
 from tests.simulator.mutation_cases import DEADLOCK, ROWS, WRONG_RESULT, Make, Outcome, run_all
 
 

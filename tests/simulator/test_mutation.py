@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cute_kernels.simulator.mutation import ORDERING, Source
 from cute_kernels.tile import statistics
+from tests.simulator.mutation import ORDERING, Source
 from tests.simulator.mutation_cases import (
     EQUIVALENT,
     KERNELS,
