@@ -114,6 +114,40 @@ def overlaid(upper: str, lower: str) -> Make:
     return make
 
 
+def in_turns(*epilogue: str) -> Make:
+    """linear_norm on Blackwell with one stage of operands, its parts on their bytes: a tile's operands come when the last tile's parts
+    have left. `epilogue` is what that role does to its staging when all parts are stored."""
+    multiply = "            ring.release_after_mma(slot)\n            slot = ring.advance(slot)\n"
+    publish = "        accumulators.publish_after_mma(turn)\n        turn = accumulators.advance(turn)\n"
+    later = "turn = accumulators.advance(turn)\n        accumulators.acquire(turn)  # until this tile's parts have left"
+    release = "ring.release_after_mma(slot)\n        slot = ring.advance(slot)"
+    in_step = f"        accumulators.publish_after_mma(turn)\n        {later}\n        {release}\n"
+    last = "        accumulators.release(turn)"
+
+    def make() -> Kernel:
+        tiling = replace(TINY, accumulators=1)
+        problem = LinearNorm(tiling.depth, 16, "bfloat16", tiling=tiling)
+        kernel, plan = (
+            linear_norm(ROWS, problem.k, problem.n, target=SM100A, tiling=tiling),
+            blackwell(problem, SM100A, 1),
+        )
+        lives: dict[str, dict[str, Any]] = {
+            "x_tiles": {"live": ("mainloop",)},
+            "parts": {"live": ("epilogue",), "over": "x_tiles"},
+        }
+        buffers = tuple(replace(b, **lives.get(b.name, {})) for b in plan.memory.buffers)
+        programs = {
+            "multiply": Source(plan.roles["multiply"].program).edited(multiply + publish, in_step),
+            "epilogue": Source(plan.roles["epilogue"].program).edited(
+                last, "\n".join([*(f"        {line}" for line in epilogue), last])
+            ),
+        }
+        plan = replace(with_programs(plan, **programs), memory=replace(plan.memory, buffers=buffers))
+        return replace(kernel, plan=plan)
+
+    return make
+
+
 def hopper_edit(role: str, old: str, new: str) -> Make:
     return edited(SM90A, (role, old, new))
 
@@ -321,6 +355,11 @@ FLAWS = (
         "letters laid over operands that are alive", overlaid("letters", "weight_tiles"),
         (OverlayClash.fault,), r"letters\[0\] of multiply \d.* shares bytes with weight_tiles\[\d\].*" + SUM,
     ),
+    Flaw(
+        "parts laid over operands in turns, the last put without a fence before the next copy",
+        in_turns("staging.drain()", "staging.put(part, values)"),
+        (MissingFence.fault,), r"x_tiles\[0\] of CTA \d is overwritten asynchronously after ordinary stores to parts\[\d\].*" + LOAD,
+    ),
     # What is in order and yet wrong: only the reference tells, observers judge when, not what
     Flaw(
         "every product fresh",
@@ -345,6 +384,7 @@ FLAWS = (
 # What must go on working: rings as small as they may be, and so deep that they never turn.
 HARMLESS: dict[str, Make] = {
     "one stage of operands, sm_100a": one_stage(SM100A),
+    "parts laid over operands in turns": in_turns("staging.drain()"),
     **{
         f"{what}, {target.arch}": partial(linear_norm, ROWS, target=target, tiling=replace(TINY, **change))
         for target in (SM90A, SM100A)

@@ -148,10 +148,14 @@ class Order:
             self.may_overlay(worker, tile, other)
 
     def may_cross(self, worker: Any, tile: Tile) -> None:
-        """Ordinary loads before an asynchronous write: an arrival alone does not hold the write back, the reader's fence does."""
+        """Ordinary accesses before an asynchronous write of the same bytes, under whatever name: an arrival alone does not hold the
+        write back, the fence of whoever made them does."""
         item = worker.clock.item
-        if any(item(fences) < epoch for fences, epoch in tile.unfenced.items()):
-            raise faults.MissingFence(f"{tile.name} is overwritten asynchronously after ordinary loads of it", worker)
+        for each in (tile, *tile.aliases):
+            if item(each.fence) < each.fenced:
+                raise unfenced(worker, tile, f"stores to {each.name}")
+            if any(item(fences) < epoch for fences, epoch in each.unfenced.items()):
+                raise unfenced(worker, tile, f"loads of {each.name}")
         tile.unfenced.clear()
 
     def may_overlay(self, worker: Any, tile: Tile, other: Tile) -> None:
@@ -207,3 +211,8 @@ def unarrived(worker: Any, tile: Tile) -> faults.Hazard:
         f"{tile.name}, written by {tile.by.name}, completes as number {tile.written} of {source}; the reader has waited for {seen}",
         worker,
     )
+
+
+def unfenced(worker: Any, tile: Tile, accesses: str) -> faults.Hazard:
+    """The fault of an asynchronous write behind ordinary accesses that no fence follows."""
+    return faults.MissingFence(f"{tile.name} is overwritten asynchronously after ordinary {accesses}", worker)
