@@ -41,6 +41,11 @@ PROBLEMS = (
     NormBackward(8192, "bfloat16", "bfloat16", vector=8, **ALL_GRADIENTS),
     NormBackward(131072, "float32", "float32", 0.5, vector=4, **ALL_GRADIENTS),
 )
+KERNELS = [(problem, arch) for problem in PROBLEMS for arch in ("sm_90a", "sm_100a")]
+ROWS_BY_THREADS = [kernel for kernel in KERNELS if not isinstance(kernel[0], LinearNorm)]
+STAGED = [kernel for kernel in KERNELS if isinstance(kernel[0], LinearNorm)]
+ON_TENSOR_MEMORY = [kernel for kernel in STAGED if kernel[1] == "sm_100a"]
+
 NORM = (r"rsqrt\.approx\.f32", r"ld\.global\.L1::no_allocate", r"st\.global\.L1::no_allocate")
 INSTRUCTIONS = {
     ("norm", "sm_90a"): NORM,
@@ -81,7 +86,7 @@ def plan_of(problem: LinearNorm | Norm | NormBackward, arch: str) -> Plan:
     return plan_linear_norm(problem, target) if isinstance(problem, LinearNorm) else plan_norm(problem, target)
 
 
-@pytest.fixture(scope="module", params=[(p, a) for p in PROBLEMS for a in ("sm_90a", "sm_100a")], ids=str)
+@pytest.fixture(scope="module", params=KERNELS, ids=str)
 def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     plan, folder = plan_of(*request.param), tmp_path_factory.mktemp("kept")
     device.compile(plan, keep=str(folder))
@@ -112,9 +117,8 @@ def test_instructions_meant_are_there(compiled: Compiled) -> None:
         assert re.search(instruction, compiled.ptx), instruction
 
 
+@pytest.mark.parametrize("compiled", ROWS_BY_THREADS, ids=str, indirect=True)
 def test_rows_are_loaded_in_the_plans_vectors(compiled: Compiled) -> None:
-    if compiled.plan.products:
-        pytest.skip("TMA moves its rows")
     x = compiled.plan.tensor("x")
     loads = re.findall(r"ld\.global\.L1::no_allocate(?:\.v(\d))?\.b(\d+)", compiled.ptx)
     assert {int(count or 1) * int(bits) // 8 for count, bits in loads} == {x.vector * itemsize(x.dtype)}
@@ -149,20 +153,18 @@ def test_letters_are_released_behind_a_proxy_fence_of_every_lane(compiled: Compi
     assert all(two == ["proxy fence", "meet warp"] for two in before(events, "arrive at peers", 2))
 
 
+@pytest.mark.parametrize("compiled", STAGED, ids=str, indirect=True)
 def test_parts_are_stored_behind_a_proxy_fence_and_drained(compiled: Compiled) -> None:
-    for staging in compiled.plan.stagings:
-        free = f"await stores but {compiled.plan.memory[staging.buffer].stages - 1}"
-        waits = {free, "await stores but 0"}
-        events = order(compiled.ptx, *waits, "meet", "proxy fence", "store", "commit store")
-        part = [free, "meet", "proxy fence", "meet", "store", "commit store"]
-        begin = events.index(free)
-        assert events[begin:] == [*part * staging.parts, "await stores but 0"]
+    (staging,) = compiled.plan.stagings
+    free = f"await stores but {compiled.plan.memory[staging.buffer].stages - 1}"
+    events = order(compiled.ptx, *{free, "await stores but 0"}, "meet", "proxy fence", "store", "commit store")
+    part = [free, "meet", "proxy fence", "meet", "store", "commit store"]
+    assert events[events.index(free) :] == [*part * staging.parts, "await stores but 0"]
 
 
+@pytest.mark.parametrize("compiled", ON_TENSOR_MEMORY, ids=str, indirect=True)
 def test_tensor_memory_is_taken_read_and_given_back(compiled: Compiled) -> None:
-    memory, ptx = compiled.plan.memory.tensor_memory, compiled.ptx
-    if memory is None:
-        pytest.skip("no tensor memory")
+    memory, ptx = compiled.plan.memory.accumulators, compiled.ptx
     life = order(ptx, "allocate", "permit others", "cluster arrive", "product", "free")
     assert [name for name, _ in itertools.groupby(life)] == [
         "allocate",
@@ -186,9 +188,8 @@ def test_tensor_memory_is_taken_read_and_given_back(compiled: Compiled) -> None:
     assert constant(ptx, allocated[1]) == constant(ptx, freed[1]) == memory.allocated
 
 
+@pytest.mark.parametrize("compiled", ON_TENSOR_MEMORY, ids=str, indirect=True)
 def test_accumulators_are_released_after_their_reads(compiled: Compiled) -> None:
-    if compiled.plan.memory.tensor_memory is None:
-        pytest.skip("no tensor memory")
     reads = order(compiled.ptx, "read accumulator", "await reads")
     assert reads == ["read accumulator", "await reads"] * (len(reads) // 2)
     assert reads
