@@ -47,6 +47,10 @@ class RowMap(Traced):
         """The sum of `own` over the threads that share the row."""
         raise NotImplementedError
 
+    def complete_all(self, own: list[Any]) -> tuple[Any, ...]:
+        """Several sums; where threads have to meet, they meet once for all."""
+        return tuple(map(self.complete, own))
+
 
 class AccumulatorRows(RowMap):
     """wgmma's accumulator: warp w of the warpgroup holds rows 16 w + lane / 4 and 8 more."""
@@ -94,7 +98,6 @@ class SharedRows(RowMap):
         return self.complete_all([own])[0]
 
     def complete_all(self, own: list[Any]) -> tuple[Any, ...]:
-        """Several sums, for which the threads of the row meet once."""
         group = min(self.replicas, WARP)
         within = [arch.warp_reduction(value, lambda a, b: a + b, threads_in_group=group) for value in own]
         return tuple(within) if self.replicas <= WARP else self.over_warps(within)
@@ -149,7 +152,7 @@ class RowFragment(Traced):
     """One row a thread, or its share of one. What was loaded is converted where it is used, so that loads stay in flight until
     then; `apply` binds a new value, so a fragment is made and used within one straight piece of a program."""
 
-    def __init__(self, loaded: Any, rows: SharedRows, inside: Any = None) -> None:
+    def __init__(self, loaded: Any, rows: RowMap, inside: Any = None) -> None:
         self.loaded, self.rows, self.applied = loaded, rows, None
         self.inside = inside  # for each chunk of a ragged row, whether it lies inside the tensor; None where all do
 
