@@ -16,7 +16,7 @@ WIDEST = 16  # bytes of the widest load; also what TMA asks of base addresses an
 
 
 def tensor(operator: str, argument: str, value: Any) -> torch.Tensor:
-    """`value` as a tensor; whatever speaks DLPack is taken without a copy."""
+    """`value` as a tensor; whatever speaks DLPack is taken without a copy, unless it runs backwards."""
     return value if isinstance(value, torch.Tensor) else from_dlpack(operator, argument, value)
 
 
@@ -25,6 +25,8 @@ def from_dlpack(operator: str, argument: str, value: Any) -> torch.Tensor:
     takes = "a torch.Tensor, or an array with __dlpack__"
     if not hasattr(value, "__dlpack__"):
         refuse(operator, argument, f"of type {type(value).__name__}", takes, TypeError)
+    if any(stride < 0 for stride in getattr(value, "strides", None) or ()):
+        value = value.copy()  # no tensor has negative strides, and torch.from_dlpack ends the process over them
     try:
         return torch.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError) as error:

@@ -1,6 +1,9 @@
 """Strides, alignment, sizes, and errors, for every operator."""
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,8 @@ import torch
 
 import cute_kernels
 from tests.contract.conftest import Call, of_rows, tensors
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
@@ -96,6 +101,23 @@ def test_arrays_of_other_libraries(call: Call) -> None:
     arrays = arguments | {name: value.numpy() for name, value in tensors(arguments).items()}
     with cute_kernels.simulate():
         assert torch.equal(call(**arrays), call(**arguments))
+
+
+def test_arrays_that_run_backwards(call: Call) -> None:
+    """In a process of its own: torch.from_dlpack aborts over negative strides."""
+    lines = (
+        "import cute_kernels, torch",
+        "from cute_kernels.cli.catalogue import OPERATORS",
+        "from tests.contract.conftest import Call, tensors",
+        f"call = Call(OPERATORS['{call.operator.name}'])",
+        "arguments = call.arguments(dtype='float16')",
+        "flipped = {name: value.half().numpy()[..., ::-1] for name, value in tensors(arguments).items()}",
+        "copied = {name: torch.from_numpy(value.copy()) for name, value in flipped.items()}",
+        "with cute_kernels.simulate():",
+        "    assert torch.equal(call(**arguments | flipped), call(**arguments | copied))",
+    )
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 REFUSED: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], type[Exception], str]] = {
