@@ -19,6 +19,7 @@ SCHEMA = (
     "(Tensor x, Tensor? residual, Tensor? weight, Tensor? bias, float weight_offset, float eps, "
     "bool return_sum, bool return_stats) -> (Tensor y, Tensor sum, Tensor stats)"
 )
+DTYPES = inputs.FLOATS  # of x
 STATS = 2  # number of that output: [1 or 2, ...], rstd and, of a layer norm, the mean
 
 
@@ -102,7 +103,7 @@ class Operator:
     def checked(self, x: Any, residual: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
         """The four as tensors that fit each other."""
         x = inputs.tensor(self.name, "x", x)
-        inputs.dtype(self.name, "x", x, inputs.FLOATS)
+        inputs.dtype(self.name, "x", x, DTYPES)
         inputs.shape(self.name, "x", x, "[..., N] with N >= 1", x.dim() > 0 and x.shape[-1] > 0)
         if residual is not None:
             residual = inputs.tensor(self.name, "residual", residual)
