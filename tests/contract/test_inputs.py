@@ -116,7 +116,9 @@ def test_arrays_that_run_backwards(call: Call) -> None:
         "with cute_kernels.simulate():",
         "    assert torch.equal(call(**arguments | flipped), call(**arguments | copied))",
     )
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
