@@ -24,19 +24,13 @@ def assert_right(name: str, case: Case, **more: Any) -> None:
     assert found.right, str(found)
 
 
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("name", NORMS)
 @pytest.mark.parametrize("case", [*CASES, *LONG], ids=str)
-def test_cases(name: str, case: Case) -> None:
-    with cute_kernels.simulate() as simulation:
+def test_cases(name: str, case: Case, arch: str) -> None:
+    with cute_kernels.simulate(arch) as simulation:
         assert_right(name, case)
-    assert len(simulation.reports) == 1
-
-
-@pytest.mark.parametrize("name", NORMS)
-@pytest.mark.parametrize("case", [CASES[4], CASES[6], LONG[1]], ids=str)
-def test_blackwell(name: str, case: Case) -> None:
-    with cute_kernels.simulate("sm_100a"):
-        assert_right(name, case)
+    assert [plan.target.arch for plan in simulation.plans] == [arch]
 
 
 @pytest.mark.parametrize("name", NORMS)
