@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -39,6 +40,9 @@ def test_demo_shows_errors_traffic_and_a_picture(tmp_path: Path) -> None:
     page = tmp_path / "out" / "linear_norm.html"
     assert str(page.relative_to(tmp_path)) in done.stdout
     assert page.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html")
+    assert ElementTree.parse(page.with_suffix(".svg")).getroot().tag.endswith("svg")
+    assert json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))["traceEvents"]
+    assert all(str(page.relative_to(tmp_path).with_suffix(kind)) in done.stdout for kind in (".svg", ".json"))
 
 
 def test_demo_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
