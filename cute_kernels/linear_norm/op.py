@@ -37,7 +37,7 @@ def linear_norm(x: Any, weight: Any, *, norm: str = "rms", eps: float | None = N
     right = weight.dim() == 2 and weight.shape[1] == x.shape[-1] and fits(weight.shape[0], TILING.part)
     inputs.shape(NAME, "weight", weight, f"[N, {x.shape[-1]}] with N a multiple of {TILING.part}", right)
     inputs.same_device(NAME, "weight", weight, x)
-    if norm not in NORMS:
+    if not isinstance(norm, str) or norm not in NORMS:
         refuse(NAME, "norm", repr(norm), " or ".join(map(repr, NORMS)))
     return registered(x, weight, norm, inputs.epsilon(NAME, eps, NORMS[norm]))
 

@@ -87,12 +87,13 @@ class Operator:
     ) -> Any:
         """Check the arguments and run. Where a gradient may be asked for, the statistics are kept for it."""
         x, residual, weight, bias = tensors = self.checked(x, residual, weight, bias)
+        weight_offset = inputs.number(self.name, "weight_offset", weight_offset)
         if weight is None and weight_offset:
             refuse(self.name, "weight_offset", f"{weight_offset} without a weight", "0.0 there")
         eps = inputs.epsilon(self.name, eps, self.eps)
         watched = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
         with_sum = return_residual and residual is not None
-        y, total, stats = self.registered(*tensors, float(weight_offset), eps, with_sum, return_stats or watched)
+        y, total, stats = self.registered(*tensors, weight_offset, eps, with_sum, return_stats or watched)
         found = [y]
         if return_residual:
             found.append(total if with_sum else x)

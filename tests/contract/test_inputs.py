@@ -142,7 +142,15 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], type[Except
         "weight is torch.float16; it takes",
     ),
     "negative eps": (lambda a: {"eps": -1e-6}, ValueError, "eps is -1e-06; it takes"),
-    "eps that is no number": (lambda a: {"eps": float("nan")}, ValueError, "eps is nan; it takes"),
+    "eps that is not a number": (lambda a: {"eps": float("nan")}, ValueError, "eps is nan; it takes"),
+    "infinite eps": (lambda a: {"eps": float("inf")}, ValueError, "eps is inf; it takes None or a finite number >= 0"),
+    "eps of a string": (lambda a: {"eps": "a"}, TypeError, "eps is 'a'; it takes None or a finite number >= 0"),
+    "sparse": (lambda a: {"x": a["x"].to_sparse()}, TypeError, "x is a torch.sparse_coo tensor; it takes a strided"),
+    "nested": (
+        lambda a: {"x": torch.nested.nested_tensor([a["x"], a["x"]], layout=torch.jagged)},
+        TypeError,
+        "x is a nested tensor; it takes a strided tensor",
+    ),
 }
 
 

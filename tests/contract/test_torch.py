@@ -47,6 +47,17 @@ def test_compile_without_a_graph_break(call: Call, backend: str, dynamic: bool) 
             assert torch.equal(eager, traced)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compile_takes_eps_as_an_input(call: Call, dynamic: bool) -> None:
+    function, arguments = getattr(cute_kernels, call.operator.name), call.arguments()
+    compiled = torch.compile(
+        lambda eps: function(**arguments, eps=eps) * 2, fullgraph=True, backend="eager", dynamic=dynamic
+    )
+    with cute_kernels.simulate():
+        for eps in (1e-3, 1e-2, 1):
+            assert torch.equal(compiled(eps), call(**arguments, eps=eps) * 2)
+
+
 def test_the_direct_path_gives_the_registered_operator_s_bits(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = call.arguments()
     with cute_kernels.simulate():

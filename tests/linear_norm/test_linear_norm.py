@@ -59,10 +59,11 @@ def test_values_beyond_a_half_that_the_norm_brings_back() -> None:
         ((4, 16), (60, 16), "rms", r"weight is of shape \[60, 16\]; it takes \[N, 16\] with N a multiple of 64"),
         ((4, 16), (0, 16), "rms", r"weight is of shape \[0, 16\]"),
         ((4, 16), (64, 16), "layer", "norm is 'layer'; it takes 'rms'"),
+        ((4, 16), (64, 16), [], r"norm is \[\]; it takes 'rms'"),
         ((4, 16), (64 * 17, 16), "rms", "weight has N = 1088; no plan takes it .*17 CTAs"),
     ],
 )
-def test_refusals(x: tuple[int, ...], weight: tuple[int, ...], norm: str, message: str) -> None:
+def test_refusals(x: tuple[int, ...], weight: tuple[int, ...], norm: Any, message: str) -> None:
     with cute_kernels.simulate(), pytest.raises(ValueError, match=f"linear_norm: {message}") as caught:
         cute_kernels.linear_norm(torch.zeros(x).half(), torch.zeros(weight).half(), norm=norm)
     assert "\n" not in str(caught.value)

@@ -152,6 +152,8 @@ def test_no_rows(name: str) -> None:
     ("change", "error", "message"),
     [
         ({"weight": None, "weight_offset": 1.0}, ValueError, "weight_offset is 1.0 without a weight"),
+        ({"weight_offset": "x"}, TypeError, "weight_offset is 'x'; it takes a finite number"),
+        ({"weight_offset": float("nan")}, ValueError, "weight_offset is nan; it takes a finite number"),
         ({"residual": torch.zeros(6, 100)}, TypeError, "residual is torch.float32; it takes torch.bfloat16"),
         (
             {"residual": torch.zeros(100).bfloat16()},
