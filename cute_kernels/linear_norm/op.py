@@ -20,7 +20,7 @@ TILING = Tiling()
 CHUNK = 8  # elements of K in TMA's 16 bytes
 
 
-def linear_norm(x: Any, weight: Any, *, norm: str = "rms", eps: float | None = None) -> torch.Tensor:
+def linear_norm(x: Any, weight: Any, *, norm: str, eps: float | None = None) -> torch.Tensor:
     """norm(x · weightᵀ) over the last dimension, in one kernel; the product itself is not written.
 
     x       [..., K], bfloat16 or float16, K a multiple of 8

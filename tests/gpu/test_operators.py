@@ -129,7 +129,7 @@ def test_a_view_past_two_to_the_31_elements() -> None:
     x.copy_(torch.randn(rows, 512, device="cuda"))
     assert torch.equal(ck.rms_norm(x), ck.rms_norm(x.contiguous()))
     weight = torch.randn(512, 512, device="cuda", dtype=torch.bfloat16)
-    assert torch.equal(ck.linear_norm(x, weight), ck.linear_norm(x.contiguous(), weight))
+    assert torch.equal(ck.linear_norm(x, weight, norm="rms"), ck.linear_norm(x.contiguous(), weight, norm="rms"))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
