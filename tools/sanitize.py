@@ -3,7 +3,8 @@
     python tools/sanitize.py [memcheck synccheck racecheck]    the tools named, else all three
     python tools/sanitize.py --calls                           the calls alone, as each tool runs them
 
-The calls run once without a tool first: that compiles the kernels into the cache, and shows that all is well without it.
+The calls run once without a tool first, which shows that all is well without it. The fused backward of the norms is switched on; each
+process compiles its kernels, some twenty, unless CUTE_KERNELS_CACHE keeps them.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import torch
 
 from cute_kernels.cli.catalogue import OPERATORS, Operator
 from cute_kernels.linear_norm.cases import Case as Linear
+from cute_kernels.norms import gradients
 from cute_kernels.norms.cases import Case as Norm
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,7 +80,8 @@ def run_tools(tools: Sequence[str]) -> int:
     if not (path and torch.cuda.is_available()):
         print(f"sanitize: needed are a CUDA GPU and compute-sanitizer ({path or 'not found'})", file=sys.stderr)
         return 2
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    path_here = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path_here, gradients.ON_GPU: "1"}
     for tool in ("", *tools):
         line = [*([path, "--tool", tool, *OPTIONS] if tool else []), sys.executable, __file__, "--calls"]
         start = time.perf_counter()

@@ -178,6 +178,9 @@ class Context(Traced, tile.Walk):
     def row_sum(self, fragment: Any, function: Callable[..., Any], rows: Any = (), tiles: Any = ()) -> Any:
         return fragment.row_sum(function, rows, tiles)
 
+    def row_sums(self, fragment: Any, function: Callable[..., Any], rows: Any = (), tiles: Any = ()) -> tuple[Any, ...]:
+        return fragment.row_sums(function, rows, tiles)
+
     def apply(
         self, fragment: Any, function: Callable[..., Any], rows: Any = (), columns: Any = (), tiles: Any = ()
     ) -> Any:

@@ -47,6 +47,10 @@ class RowMap(Traced):
         """The sum of `own` over the threads that share the row."""
         raise NotImplementedError
 
+    def complete_all(self, own: list[Any]) -> tuple[Any, ...]:
+        """Several sums; where threads have to meet, they meet once for all."""
+        return tuple(map(self.complete, own))
+
 
 class AccumulatorRows(RowMap):
     """wgmma's accumulator: warp w of the warpgroup holds rows 16 w + lane / 4 and 8 more."""
@@ -91,29 +95,36 @@ class SharedRows(RowMap):
         return self.top
 
     def complete(self, own: Any) -> Any:
-        within = arch.warp_reduction(own, lambda a, b: a + b, threads_in_group=min(self.replicas, WARP))
-        return within if self.replicas <= WARP else self.over_warps(within)
+        return self.complete_all([own])[0]
 
-    def over_warps(self, own: Any) -> Any:
-        """Every warp's sum through shared memory, added in the warps' order by all; met twice, so that the next sum may follow."""
+    def complete_all(self, own: list[Any]) -> tuple[Any, ...]:
+        group = min(self.replicas, WARP)
+        within = [arch.warp_reduction(value, lambda a, b: a + b, threads_in_group=group) for value in own]
+        return tuple(within) if self.replicas <= WARP else self.over_warps(within)
+
+    def over_warps(self, own: list[Any]) -> tuple[Any, ...]:
+        """Every warp's sums through shared memory, added in the warps' order by all; met twice, so that the next sums may follow."""
         warps = self.replicas // WARP
-        self.write(own)
+        for i, value in enumerate(own):
+            self.write(value, i * warps)
         self.meet()
-        parts = [self.sums[self.top, w] for w in range(warps)]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
+        totals = []
+        for i in range(len(own)):
+            total = self.sums[self.top, i * warps]
+            for w in range(1, warps):
+                total = total + self.sums[self.top, i * warps + w]
+            totals.append(total)
         self.meet()
-        return total
+        return tuple(totals)
 
     def meet(self) -> None:
         """The row's threads, on a named barrier of the row's own: other rows do not wait."""
         arch.barrier(barrier_id=self.first_barrier + self.top, number_of_threads=self.replicas)
 
     @cute.jit
-    def write(self, own: Float32) -> None:
+    def write(self, own: Float32, first: cutlass.Constexpr) -> None:
         if self.replica % WARP == 0:
-            self.sums[self.top, self.replica // WARP] = own
+            self.sums[self.top, first + self.replica // WARP] = own
 
 
 class AccumulatorFragment(Traced):
@@ -151,8 +162,15 @@ class RowFragment(Traced):
         return self.loaded.load().to(Float32) if self.applied is None else self.applied
 
     def row_sum(self, function: Callable[..., Any], rows: Any, tiles: Any) -> Any:
-        values = function(self.value, *rows, *(t.value for t in tiles))
-        return self.rows.complete(total(values if self.inside is None else self.without_outside(values)))
+        return self.rows.complete(self.own_sum(function(self.value, *rows, *(t.value for t in tiles))))
+
+    def row_sums(self, function: Callable[..., Any], rows: Any, tiles: Any) -> tuple[Any, ...]:
+        several = function(self.value, *rows, *(t.value for t in tiles))
+        return self.rows.complete_all([self.own_sum(values) for values in several])
+
+    def own_sum(self, values: Any) -> Any:
+        """Of the thread's elements that lie inside the tensor."""
+        return total(values if self.inside is None else self.without_outside(values))
 
     def without_outside(self, values: Any) -> Any:
         """Zeros for chunks beyond the tensor, whatever the function made of them."""

@@ -56,15 +56,18 @@ def differentiate_rows(ctx: Any, index: Any, letter: Any, unit: Any, gradient: A
     if problem.weight_dtype:
         offset = problem.weight_offset
         ctx.apply(gradient, lambda g, w: g * (w + offset), columns=(ctx.read_columns(ctx.weight, ctx.rank),))
-    along, letter = tile.sum_over_cluster(ctx.mail, letter, ctx.row_sum(gradient, lambda g, u: g * u, tiles=(unit,)))
-    along = along / problem.n
     if problem.centre:
-        total, letter = tile.sum_over_cluster(ctx.mail, letter, ctx.row_sum(gradient, lambda g: g))
-        left, letter = tile.sum_over_cluster(ctx.mail, letter, ctx.row_sum(unit, lambda u: u))
+        sums = ctx.row_sums(gradient, lambda g, u: (g * u, g, u), tiles=(unit,))
+        along, letter = tile.sum_over_cluster(ctx.mail, letter, sums[0])
+        total, letter = tile.sum_over_cluster(ctx.mail, letter, sums[1])
+        left, letter = tile.sum_over_cluster(ctx.mail, letter, sums[2])
         mean, rest = total / problem.n, left / problem.n
-        rows = (rstd, mean, rest, along - mean * rest)
+        rows = (rstd, mean, rest, along / problem.n - mean * rest)
         ctx.apply(gradient, lambda g, r, m, s, a, u: (g - m - (u - s) * a) * r, rows=rows, tiles=(unit,))
     else:
+        own = ctx.row_sum(gradient, lambda g, u: g * u, tiles=(unit,))
+        along, letter = tile.sum_over_cluster(ctx.mail, letter, own)
+        along = along / problem.n
         ctx.apply(gradient, lambda g, r, a, u: (g - u * a) * r, rows=(rstd, along), tiles=(unit,))
     if problem.dsum:
         ctx.apply(gradient, lambda g, d: g + d, tiles=(ctx.read(ctx.dsum, index, ctx.rank),))

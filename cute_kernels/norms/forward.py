@@ -52,7 +52,7 @@ def write_extras(ctx: Any, index: Any, x: Any, mean: Any, rstd: Any) -> None:
     if problem.return_stats:
         ctx.write_rows(ctx.rstd, index, rstd)
         if problem.centre:
-            ctx.write_rows(ctx.mean, index, mean)
+            ctx.write_rows(ctx.mean, index, mean[0] + mean[1])
 
 
 def scale(ctx: Any, x: Any, mean: Any, rstd: Any, weight: Any, bias: Any) -> None:
@@ -61,7 +61,7 @@ def scale(ctx: Any, x: Any, mean: Any, rstd: Any, weight: Any, bias: Any) -> Non
     if mean is None:
         ctx.apply(x, lambda v, r: v * r, rows=(rstd,))
     else:
-        ctx.apply(x, lambda v, m, r: (v - m) * r, rows=(mean, rstd))
+        ctx.apply(x, lambda v, m, left, r: (v - m - left) * r, rows=(*mean, rstd))
     if weight is not None:
         ctx.apply(x, lambda v, w: v * (w + offset), columns=(weight,))
     if bias is not None:

@@ -17,6 +17,7 @@ THREADS_MOST = 512
 # another's loads: 72 % of a copy's bandwidth where two CTAs of 8192 got 94 %, in one experiment; the recorded run has them at 88.9 %.
 ROW, ROW_MOST = 8192, 16384
 LETTERS = 2
+SUMS = 3  # sums of a row at once, at most
 # Backward holds x̂, dy and up to two sums of every column: fewer elements a thread, and no more threads an SM than leave each 128 registers.
 BACKWARD_ELEMENTS, BACKWARD_ROW, BACKWARD_THREADS = 16, 4096, 512
 
@@ -185,7 +186,7 @@ def assemble(
     )  # fmt: skip
     buffers = (
         Buffer("letters", (c.cluster, c.rows), "float32", LETTERS, each=role.name),
-        Buffer("sums", (c.rows, max(1, c.lanes // WARP)), "float32"),
+        Buffer("sums", (c.rows, SUMS * max(1, c.lanes // WARP)), "float32"),
         *((Buffer("columns", (c.rows, c.columns), "float32"),) if parameters and c.rows > 1 else ()),
     )
     return Plan(

@@ -4,7 +4,8 @@ A kernel is one file, named by its key and complete or absent: the shared librar
 SHA-256 of all that. It is written under another name and renamed; whoever finds it corrupt takes it for missing and writes it anew.
 Where nothing can be written, processes work from memory.
 
-    CUTE_KERNELS_CACHE      the folder; $XDG_CACHE_HOME/cute_kernels or ~/.cache/cute_kernels without it. What is in it is loaded as
+    CUTE_KERNELS_CACHE      a folder, or "1" for $XDG_CACHE_HOME/cute_kernels or ~/.cache/cute_kernels; unset, nothing is kept, as long
+                            as no kernel loaded from disk has been launched on a GPU by the tests. What is in the folder is loaded as
                             code: keep it to yourself
     CUTE_KERNELS_NO_CACHE   anything but "" or "0": no disk
 """
@@ -53,10 +54,12 @@ class Entry:
 
 
 def folder() -> Path | None:
-    """Where kernels are kept; None where the cache is switched off or nobody has a home."""
-    if os.environ.get("CUTE_KERNELS_NO_CACHE", "0") not in ("", "0"):
+    """Where kernels are kept; None where the cache is not switched on or nobody has a home."""
+    named = os.environ.get("CUTE_KERNELS_CACHE")
+    if not named or os.environ.get("CUTE_KERNELS_NO_CACHE", "0") not in ("", "0"):
         return None
-    named = os.environ.get("CUTE_KERNELS_CACHE") or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/cute_kernels"
+    if named == "1":
+        named = f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/cute_kernels"
     try:
         return Path(named).expanduser().absolute()
     except RuntimeError:

@@ -113,12 +113,18 @@ class Context(Walk):
         return fragment.part(slice(part * self.part_columns, (part + 1) * self.part_columns))
 
     def row_sum(self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), tiles: Any = ()) -> Any:
+        return self.row_sums(fragment, lambda *values: (function(*values),), rows, tiles)[0]
+
+    def row_sums(
+        self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), tiles: Any = ()
+    ) -> tuple[Any, ...]:
         self.worker.step("row_sum", fragment.array.size // self.threads)
         for each in (fragment, *tiles):
             self.events.touches(self.worker, each)
         inside = slice(0, fragment.valid)
         others = [*(row[:, None] for row in rows), *(tile.array[:, inside] for tile in tiles)]
-        return np.add.reduce(function(fragment.array[:, inside], *others), axis=1, dtype=np.float32)
+        several = function(fragment.array[:, inside], *others)
+        return tuple(np.add.reduce(values, axis=1, dtype=np.float32) for values in several)
 
     def apply(
         self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), columns: Any = (), tiles: Any = ()

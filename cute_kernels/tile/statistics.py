@@ -24,13 +24,16 @@ def sum_over_cluster(mail: Any, letter: Any, rows: Any) -> tuple[Any, Any]:
 def mean_and_square(ctx: Any, letter: Any, fragment: Any, n: int, centre: bool) -> tuple[Any, Any, Any]:
     """Of the rows of `n` columns that the cluster holds: their mean (None unless `centre`), their mean square about it; the mail's next slot.
 
-    The square is taken in a second pass over the registers, about the mean of the whole row: nothing cancels.
+    The mean is a pair of float32 to be subtracted one after the other: what rounding left of it, a second pass over the
+    registers finds, together with the square about it. So nothing cancels, however large the mean.
     """
     if not centre:
         squares, letter = sum_over_cluster(ctx.mail, letter, ctx.row_sum(fragment, lambda v: v * v))
         return None, squares / n, letter
     total, letter = sum_over_cluster(ctx.mail, letter, ctx.row_sum(fragment, lambda v: v))
     mean = total / n
-    own = ctx.row_sum(fragment, lambda v, m: (v - m) * (v - m), rows=(mean,))
-    squares, letter = sum_over_cluster(ctx.mail, letter, own)
-    return mean, squares / n, letter
+    own = ctx.row_sums(fragment, lambda v, m: ((v - m) * (v - m), v - m), rows=(mean,))
+    squares, letter = sum_over_cluster(ctx.mail, letter, own[0])
+    rest, letter = sum_over_cluster(ctx.mail, letter, own[1])
+    left = rest / n
+    return (mean, left), squares / n - left * left, letter

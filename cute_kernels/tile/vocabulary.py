@@ -160,6 +160,11 @@ class Context(Protocol):
 
         `tiles` are fragments of the same shape. Columns beyond the tensor do not count."""
 
+    def row_sums(
+        self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), tiles: Any = ()
+    ) -> tuple[Rows, ...]:
+        """row_sum of each value that `function` gives; of fragments that `read` gave. The threads of a row meet once for all of them."""
+
     def apply(
         self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), columns: Any = (), tiles: Any = ()
     ) -> Fragment:

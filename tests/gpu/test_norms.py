@@ -101,6 +101,20 @@ def test_constant_rows(name: str, n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [7, 1000, 8192, 40000])
+def test_what_is_constant_is_zero_without_its_mean(n: int) -> None:
+    """Though float32 cannot add up, or average, such numbers exactly: but for what is below the rounding of the mean's rest."""
+    x = torch.tensor([0.1, 1 / 3, 3.3e3, -7.7e4], device="cuda")[:, None].expand(-1, n)
+    assert ck.layer_norm(x).abs().max() < 1e-8
+
+
+@pytest.mark.parametrize("n", [100, 1000, 8192, 40000])
+def test_a_large_mean_costs_no_accuracy(n: int) -> None:
+    x = torch.randn(50, n, device="cuda") + 1e4
+    exact = OPERATORS["layer_norm"].reference(x=x)
+    assert (ck.layer_norm(x).double() - exact).norm() < 5e-7 * exact.norm()
+
+
+@pytest.mark.parametrize("n", [7, 1000, 8192, 40000])
 @pytest.mark.parametrize("name", NORMS)
 def test_bad_rows_stay_alone(name: str, n: int) -> None:
     arguments = inputs(Case(37, n, "bfloat16", "float32"), "cuda")

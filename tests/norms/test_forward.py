@@ -49,6 +49,22 @@ def test_constant_rows(name: str, value: float) -> None:
         assert_right(name, EVERYTHING, x=x, residual=None, weight=None, weight_offset=0.0, bias=None)
 
 
+@pytest.mark.parametrize("n", [7, 100, 1000, 9000])
+def test_what_is_constant_is_zero_without_its_mean(n: int) -> None:
+    """Though float32 cannot add up, or average, such numbers exactly."""
+    x = torch.tensor([0.1, 1 / 3, 3.3e3, -7.7e4])[:, None].expand(-1, n)
+    with cute_kernels.simulate():
+        assert not cute_kernels.layer_norm(x).any()
+
+
+def test_a_large_mean_costs_no_accuracy() -> None:
+    x = torch.randn(50, 1000) + 1e4
+    with cute_kernels.simulate():
+        found = cute_kernels.layer_norm(x).double()
+    exact = OPERATORS["layer_norm"].reference(x=x)
+    assert (found - exact).norm() < 2e-7 * exact.norm()
+
+
 @pytest.mark.parametrize("row", [100, 64, 40])
 def test_clusters_out_of_short_rows(monkeypatch: pytest.MonkeyPatch, row: int) -> None:
     monkeypatch.setattr(op, "Norm", lambda **facts: Norm(**facts, row=row))

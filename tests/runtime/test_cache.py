@@ -337,6 +337,8 @@ def test_listed_and_cleared_and_nothing_else_is_touched(folder: Path) -> None:
 
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("CUTE_KERNELS_CACHE")
+    assert cache.folder() is None
+    monkeypatch.setenv("CUTE_KERNELS_CACHE", "1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache.folder() == tmp_path / "cute_kernels"
     monkeypatch.delenv("XDG_CACHE_HOME")

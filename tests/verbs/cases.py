@@ -90,6 +90,11 @@ def paired(plan: Plan, t: Tensors) -> Tensors:
     return {"y": 2 * t["x"] + t["residual"] + (t["x"] * t["residual"]).sum(1, keepdim=True)}
 
 
+def summed_thrice(plan: Plan, t: Tensors) -> Tensors:
+    x, r = t["x"], t["residual"]
+    return {"y": x + (x + 2 * (x + 1) * r + 3 * r).sum(1, keepdim=True)}
+
+
 def rows_written(plan: Plan, t: Tensors) -> Tensors:
     return {"y": t["x"], "rstd": t["x"].sum(1), "mean": t["x"].square().sum(1)}
 
@@ -163,6 +168,7 @@ def norm_option_cases(n: int, dtype: str, vector: int) -> Iterator[Case]:
     """What only some norms use: second tiles, vectors along the rows, sums over rows."""
     forward, backward = partial(Norm, n, dtype, vector=vector), partial(NormBackward, n, dtype, vector=vector)
     yield norm_case(programs.pair, paired, 35, forward(residual=True))
+    yield norm_case(programs.sum_thrice, summed_thrice, 35, forward(residual=True))
     yield norm_case(programs.write_row_sums, rows_written, 35, forward(centre=True, return_stats=True))
     yield norm_case(programs.read_row_factors, rows_read, 35, backward(centre=True))
     sums = backward(dx=False, dweight=True, dbias=True)

@@ -52,6 +52,16 @@ def pair(ctx: Any) -> None:
 
 
 @tile.jit
+def sum_thrice(ctx: Any) -> None:
+    """row_sums: y = x + Σ x + 2 Σ (x + 1) · residual + 3 Σ residual. One CTA a row."""
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        x, other = ctx.read(ctx.x, index, ctx.rank), ctx.read(ctx.residual, index, ctx.rank)
+        one, two, three = ctx.row_sums(x, lambda v, r: (v, (v + 1.0) * r, r), tiles=(other,))
+        ctx.apply(x, lambda v, s: v + s, rows=(one + two * 2.0 + three * 3.0,))
+        ctx.write(ctx.y, index, ctx.rank, x)
+
+
+@tile.jit
 def write_row_sums(ctx: Any) -> None:
     """write_rows: y = x, rstd = Σ x, mean = Σ x². One CTA a row."""
     for index in range(ctx.first, ctx.tiles, ctx.step):
