@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed
 
-.PHONY: demo test test-compile test-gpu perf lint clean
+.PHONY: demo test test-compile test-gpu sanitize perf lint clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -21,6 +21,9 @@ test-compile: $(READY)  # every kernel compiled for every architecture, no GPU n
 
 test-gpu: $(READY)      # on a Hopper or Blackwell GPU
 	$(BIN)/python -m pytest -q tests/gpu
+
+sanitize: $(READY)      # the same, and CUDA's compute-sanitizer: memory, barriers, races
+	$(BIN)/python tools/sanitize.py
 
 perf: $(READY)          # on a Hopper or Blackwell GPU: speed beside peers
 	$(BIN)/python -m perf

@@ -42,7 +42,9 @@ def __dir__() -> list[str]:
 class Package(ModuleType):
     """Where an operator and its folder share a name, `cute_kernels.<name>` is the operator.
 
-    The import system would bind the folder's module to that name as soon as anything in it is imported.
+    The import system would bind the folder's module to that name as soon as anything in it is imported. The price:
+    `import cute_kernels.linear_norm.plan as p` finds the operator on its way and fails; `from cute_kernels.linear_norm
+    import plan` and `from cute_kernels.linear_norm.plan import …` work.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:

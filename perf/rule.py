@@ -1,6 +1,7 @@
 """No figure without a right result in the same process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,13 +12,28 @@ ROWS = 4096
 
 
 def checked(operator: Callable[..., torch.Tensor], reference: Any, arguments: dict[str, Any]) -> str:
-    """The accuracy of the operator's first and last rows, in a word; SystemExit where the rule is broken."""
-    y, x, said = operator(**arguments), arguments["x"], ""
+    """The accuracy of the operator's first and last rows, in a word; SystemExit where the rule is broken, or any row is not finite."""
+    with poisoned():
+        y = operator(**arguments)
+    x, said = arguments["x"], ""
+    if not y.isfinite().all():
+        raise SystemExit(f"perf: {operator.__name__} of {list(x.shape)} has NaN or Inf; no figure is printed")
     for rows in (slice(0, ROWS), slice(max(0, x.shape[0] - ROWS), None)):
         part = {**arguments, "x": x[rows]}
         exact, yardstick = (getattr(reference, operator.__name__ + suffix)(**part) for suffix in ("", "_yardstick"))
         said = word(operator.__name__, x, y[rows], exact, yardstick)
     return said
+
+
+@contextmanager
+def poisoned() -> Iterator[None]:
+    """torch.empty gives NaN inside: an element that a kernel does not write shows."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def checked_gradients(operator: Callable[..., torch.Tensor], reference: Any, arguments: dict[str, Any]) -> str:

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import cute_kernels
 
 PROBE = """
@@ -49,6 +51,15 @@ def test_package_alone_imports_without_torch() -> None:
 def test_a_folder_does_not_hide_its_operator() -> None:
     code = "import cute_kernels.linear_norm.plan; assert callable(cute_kernels.linear_norm)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_how_to_import_from_such_a_folder() -> None:
+    from cute_kernels.linear_norm import plan
+    from cute_kernels.linear_norm.plan import LinearNorm
+
+    assert plan.LinearNorm is LinearNorm
+    with pytest.raises(ImportError, match="cannot import name .plan."):
+        exec("import cute_kernels.linear_norm.plan as p")
 
 
 def test_public_names() -> None:

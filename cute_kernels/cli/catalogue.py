@@ -48,11 +48,14 @@ class Operator:
         names = [field.name for field in fields(case) if field.type is int]
         if shape:
             extents = shape.lower().split("x")
-            if len(extents) != len(names) or not all(e.isdigit() for e in extents):
+            if len(extents) != len(names) or not all(e.isdecimal() and int(e) for e in extents):
                 raise ValueError(
-                    f"{self.name}: shape is {shape!r}; it takes {'x'.join(n.upper() for n in names)}, whole numbers"
+                    f"{self.name}: shape is {shape!r}; it takes {'x'.join(n.upper() for n in names)}, whole numbers >= 1"
                 )
             case = replace(case, **{name: int(extent) for name, extent in zip(names, extents, strict=True)})
+        takes = [str(known).removeprefix("torch.") for known in self.module("op").DTYPES]
+        if dtype and dtype not in takes:
+            raise ValueError(f"{self.name}: dtype is {dtype!r}; it takes {' or '.join(takes)}")
         return replace(case, dtype=dtype) if dtype else case
 
 

@@ -1,6 +1,7 @@
 """`run`: one operator on one shape, in the simulator or on the GPU, measured against float64."""
 
 import itertools
+import json
 import statistics
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 
 from cute_kernels.cli.catalogue import Operator
 from cute_kernels.cli.progress import progress
+from cute_kernels.plan import Plan
 from cute_kernels.runtime import accuracy
 from cute_kernels.runtime.simulate import simulate
 from cute_kernels.runtime.targets import here
@@ -40,12 +42,23 @@ def in_simulator(operator: Operator, case: Any, arch: str, seed: int, picture: P
         "dsmem_bytes": report.dsmem_bytes,
     }
     if picture is not None:
-        from cute_kernels.study.page import page
-
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        picture.write_text(page(plan, report.spans, report), encoding="utf-8")
-        facts["picture"] = str(picture)
+        facts |= draw(picture, plan, report)
     return facts
+
+
+def draw(picture: Path, plan: Plan, report: Any) -> dict[str, str]:
+    """The page at `picture`, beside it the timeline alone and the trace; their paths."""
+    from cute_kernels.study import page, perfetto, timeline_svg
+
+    files = {
+        "picture": (picture, page(plan, report.spans, report)),
+        "timeline": (picture.with_suffix(".svg"), timeline_svg(report.spans)),
+        "trace": (picture.with_suffix(".json"), json.dumps(perfetto(report.spans))),
+    }
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    for path, text in files.values():
+        path.write_text(text, encoding="utf-8")
+    return {name: str(path) for name, (path, _) in files.items()}
 
 
 def on_gpu(operator: Operator, case: Any, seed: int) -> dict[str, Any]:
@@ -100,6 +113,7 @@ def describe(facts: dict[str, Any]) -> str:
         )
     if "picture" in facts:
         lines.append(f"picture of the schedule: {facts['picture']}")
+        lines.append(f"its timeline: {facts['timeline']}; the same for ui.perfetto.dev: {facts['trace']}")
     return "\n".join(lines)
 
 

@@ -1,6 +1,7 @@
 """The shapes of linear_norm that tests, benchmarks, the demo and the documentation share, and their inputs."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -38,7 +39,7 @@ CASES = (
 SPEED = (Case(262144, 512, 512), Case(262144, 1024, 512), Case(262144, 1024, 1024), Case(262144, 2048, 512))
 
 
-def inputs(case: Case, device: str = "cpu", seed: int = 0) -> dict[str, torch.Tensor]:
+def inputs(case: Case, device: str = "cpu", seed: int = 0) -> dict[str, Any]:
     """Arguments of a call, the same for the operator, the reference and the yardstick. Rows of z are of size about 1."""
     generator = torch.Generator(device).manual_seed(seed)
 
@@ -46,7 +47,8 @@ def inputs(case: Case, device: str = "cpu", seed: int = 0) -> dict[str, torch.Te
         return torch.randn(extents, generator=generator, device=device)
 
     dtype = getattr(torch, case.dtype)
-    return {"x": normal(case.m, case.k).to(dtype), "weight": (normal(case.n, case.k) / case.k**0.5).to(dtype)}
+    weight = normal(case.n, case.k) / case.k**0.5
+    return {"x": normal(case.m, case.k).to(dtype), "weight": weight.to(dtype), "norm": "rms"}
 
 
 def bytes_least(case: Case) -> int:

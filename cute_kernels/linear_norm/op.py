@@ -14,12 +14,13 @@ from cute_kernels.runtime.launch import execute, target_for
 from cute_kernels.runtime.library import Gradients, register
 
 NAME = "linear_norm"
+DTYPES = inputs.HALVES  # of x
 NORMS = {"rms": 1e-6}  # norm -> its default eps
 TILING = Tiling()
 CHUNK = 8  # elements of K in TMA's 16 bytes
 
 
-def linear_norm(x: Any, weight: Any, *, norm: str = "rms", eps: float | None = None) -> torch.Tensor:
+def linear_norm(x: Any, weight: Any, *, norm: str, eps: float | None = None) -> torch.Tensor:
     """norm(x · weightᵀ) over the last dimension, in one kernel; the product itself is not written.
 
     x       [..., K], bfloat16 or float16, K a multiple of 8
@@ -30,13 +31,13 @@ def linear_norm(x: Any, weight: Any, *, norm: str = "rms", eps: float | None = N
     Under torch.autocast both are cast to its dtype, as for a linear.
     """
     x, weight = inputs.autocast(inputs.tensor(NAME, "x", x), inputs.tensor(NAME, "weight", weight))
-    inputs.dtype(NAME, "x", x, inputs.HALVES)
+    inputs.dtype(NAME, "x", x, DTYPES)
     inputs.dtype(NAME, "weight", weight, (x.dtype,))
     inputs.shape(NAME, "x", x, f"[..., K] with K a multiple of {CHUNK}", x.dim() > 0 and fits(x.shape[-1], CHUNK))
     right = weight.dim() == 2 and weight.shape[1] == x.shape[-1] and fits(weight.shape[0], TILING.part)
     inputs.shape(NAME, "weight", weight, f"[N, {x.shape[-1]}] with N a multiple of {TILING.part}", right)
     inputs.same_device(NAME, "weight", weight, x)
-    if norm not in NORMS:
+    if not isinstance(norm, str) or norm not in NORMS:
         refuse(NAME, "norm", repr(norm), " or ".join(map(repr, NORMS)))
     return registered(x, weight, norm, inputs.epsilon(NAME, eps, NORMS[norm]))
 

@@ -19,6 +19,7 @@ SCHEMA = (
     "(Tensor x, Tensor? residual, Tensor? weight, Tensor? bias, float weight_offset, float eps, "
     "bool return_sum, bool return_stats) -> (Tensor y, Tensor sum, Tensor stats)"
 )
+DTYPES = inputs.FLOATS  # of x
 STATS = 2  # number of that output: [1 or 2, ...], rstd and, of a layer norm, the mean
 
 
@@ -86,12 +87,13 @@ class Operator:
     ) -> Any:
         """Check the arguments and run. Where a gradient may be asked for, the statistics are kept for it."""
         x, residual, weight, bias = tensors = self.checked(x, residual, weight, bias)
+        weight_offset = inputs.number(self.name, "weight_offset", weight_offset)
         if weight is None and weight_offset:
             refuse(self.name, "weight_offset", f"{weight_offset} without a weight", "0.0 there")
         eps = inputs.epsilon(self.name, eps, self.eps)
         watched = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
         with_sum = return_residual and residual is not None
-        y, total, stats = self.registered(*tensors, float(weight_offset), eps, with_sum, return_stats or watched)
+        y, total, stats = self.registered(*tensors, weight_offset, eps, with_sum, return_stats or watched)
         found = [y]
         if return_residual:
             found.append(total if with_sum else x)
@@ -102,7 +104,7 @@ class Operator:
     def checked(self, x: Any, residual: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
         """The four as tensors that fit each other."""
         x = inputs.tensor(self.name, "x", x)
-        inputs.dtype(self.name, "x", x, inputs.FLOATS)
+        inputs.dtype(self.name, "x", x, DTYPES)
         inputs.shape(self.name, "x", x, "[..., N] with N >= 1", x.dim() > 0 and x.shape[-1] > 0)
         if residual is not None:
             residual = inputs.tensor(self.name, "residual", residual)

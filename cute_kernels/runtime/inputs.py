@@ -4,6 +4,8 @@ Checks see only what torch.compile also sees. What depends on pointers (`rows`, 
 registered operator, on real tensors.
 """
 
+import math
+from numbers import Real
 from typing import Any
 
 import torch
@@ -16,8 +18,13 @@ WIDEST = 16  # bytes of the widest load; also what TMA asks of base addresses an
 
 
 def tensor(operator: str, argument: str, value: Any) -> torch.Tensor:
-    """`value` as a tensor; whatever speaks DLPack is taken without a copy."""
-    return value if isinstance(value, torch.Tensor) else from_dlpack(operator, argument, value)
+    """`value` as a tensor; whatever speaks DLPack is taken without a copy, unless it runs backwards."""
+    if not isinstance(value, torch.Tensor):
+        return from_dlpack(operator, argument, value)
+    if value.is_nested or value.layout is not torch.strided:
+        kind = "nested" if value.is_nested else str(value.layout)
+        refuse(operator, argument, f"a {kind} tensor", "a strided tensor", TypeError)
+    return value
 
 
 def from_dlpack(operator: str, argument: str, value: Any) -> torch.Tensor:
@@ -25,6 +32,8 @@ def from_dlpack(operator: str, argument: str, value: Any) -> torch.Tensor:
     takes = "a torch.Tensor, or an array with __dlpack__"
     if not hasattr(value, "__dlpack__"):
         refuse(operator, argument, f"of type {type(value).__name__}", takes, TypeError)
+    if any(stride < 0 for stride in getattr(value, "strides", None) or ()):
+        value = value.copy()  # no tensor has negative strides, and torch.from_dlpack ends the process over them
     try:
         return torch.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError) as error:
@@ -61,11 +70,21 @@ def same_device(operator: str, argument: str, value: torch.Tensor, x: torch.Tens
 
 def epsilon(operator: str, eps: float | None, default: float) -> float:
     """eps, or the norm's default."""
-    if eps is None:
-        return default
-    if not eps >= 0:
-        refuse(operator, "eps", eps, "None or a number >= 0")
-    return float(eps)
+    takes = "None or a finite number >= 0"
+    found = default if eps is None else number(operator, "eps", eps, takes)
+    if found < 0:
+        refuse(operator, "eps", eps, takes)
+    return found
+
+
+def number(operator: str, argument: str, value: Any, takes: str = "a finite number") -> float:
+    """`value` as a float, unless it is none or not finite."""
+    if not isinstance(value, Real):
+        refuse(operator, argument, repr(value), takes, TypeError)
+    found = float(value)
+    if not -math.inf < found < math.inf:  # which torch.compile traces, as it does not math.isfinite
+        refuse(operator, argument, found, takes)
+    return found
 
 
 def rows(x: torch.Tensor) -> torch.Tensor:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.overrides import has_torch_function
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
@@ -41,6 +42,8 @@ def register(
         )
 
     def call(*inputs: Any) -> Any:
+        if forward_ad._current_level >= 0 and any(map(dual, inputs)):  # torch would take the tangents for zero
+            raise NotImplementedError(f"{operator}: forward-mode differentiation is not supported; use reverse mode")
         return forward(*inputs) if plain(inputs) else op(*inputs)
 
     return call
@@ -58,6 +61,11 @@ def whole(function: Callable[..., Outputs]) -> Callable[..., Any]:
         return tuple(some.new_empty(0) if output is None else output for output in outputs)
 
     return _whole
+
+
+def dual(value: Any) -> bool:
+    """Whether `value` carries a tangent."""
+    return isinstance(value, torch.Tensor) and forward_ad.unpack_dual(value).tangent is not None
 
 
 def plain(inputs: tuple[Any, ...]) -> bool:

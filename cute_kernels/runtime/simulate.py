@@ -59,6 +59,9 @@ def simulate(
     check           watch for races, early reads, leaks and the like, and raise at the first
     trace           keep the spans from which study draws a timeline
 
+    It holds for this thread (and async task) alone: other threads, pools included, enter it themselves. A backward pass,
+    whichever thread runs it, is under the simulation of its forward.
+
     Yields the Simulation, whose `reports` say what was counted. Tensors on a GPU run there as ever.
     """
     options: dict[str, Any] = {"trace": trace} if check else {"trace": trace, "observers": ()}

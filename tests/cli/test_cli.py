@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -39,6 +40,9 @@ def test_demo_shows_errors_traffic_and_a_picture(tmp_path: Path) -> None:
     page = tmp_path / "out" / "linear_norm.html"
     assert str(page.relative_to(tmp_path)) in done.stdout
     assert page.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html")
+    assert ElementTree.parse(page.with_suffix(".svg")).getroot().tag.endswith("svg")
+    assert json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))["traceEvents"]
+    assert all(str(page.relative_to(tmp_path).with_suffix(kind)) in done.stdout for kind in (".svg", ".json"))
 
 
 def test_demo_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,6 +105,12 @@ def test_run(name: str, arch: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "softmax"], "OP is 'softmax'; it takes rms_norm or layer_norm or linear_norm"),
         (["run", "rms_norm", "--simulate", "--shape", "3x4x5"], "shape is '3x4x5'; it takes MxN"),
         (["run", "linear_norm", "--simulate", "--shape", "8x8x60"], "it takes [N, 8] with N a multiple of 64"),
+        (
+            ["run", "linear_norm", "--simulate", "--dtype", "float32"],
+            "dtype is 'float32'; it takes bfloat16 or float16",
+        ),
+        (["run", "rms_norm", "--simulate", "--shape", "0x8"], "shape is '0x8'; it takes MxN, whole numbers >= 1"),
+        (["demo", "--shape", "0x64x512"], "shape is '0x64x512'; it takes MxKxN, whole numbers >= 1"),
     ],
 )
 def test_arguments_that_make_no_sense(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """Gradients: exactly those asked for, against float64, for every operator."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -87,6 +88,40 @@ def test_double_backward_says_so(call: Call) -> None:
     (gradient,) = torch.autograd.grad(out.float().sum(), x, create_graph=True)
     with pytest.raises(NotImplementedError, match=f"{call.operator.name}: double backward is not supported"):
         gradient.float().sum().backward()
+
+
+def test_forward_mode_says_so(call: Call) -> None:
+    arguments = call.arguments()
+    x = arguments.pop("x")
+
+    def out(x: torch.Tensor) -> torch.Tensor:
+        return call(x=x, **arguments).float().square().sum()
+
+    def by_dual_numbers() -> Any:
+        with torch.autograd.forward_ad.dual_level():
+            return out(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)))
+
+    ways: tuple[Callable[[], Any], ...] = (
+        lambda: torch.func.jvp(out, (x,), (torch.ones_like(x),)),
+        by_dual_numbers,
+    )
+    for way in ways:
+        with (
+            cute_kernels.simulate(),
+            pytest.raises(
+                NotImplementedError, match=f"{call.operator.name}: forward-mode .* is not supported"
+            ) as caught,
+        ):
+            way()
+        assert "\n" not in str(caught.value)
+
+
+def test_tangents_of_something_else_do_no_harm(call: Call) -> None:
+    arguments = call.arguments()
+    with cute_kernels.simulate(), torch.autograd.forward_ad.dual_level():
+        torch.autograd.forward_ad.make_dual(torch.ones(3), torch.ones(3))
+        inside = call(**arguments)
+        assert torch.equal(inside, call(**arguments))
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])

@@ -1,6 +1,9 @@
 """Strides, alignment, sizes, and errors, for every operator."""
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,8 @@ import torch
 
 import cute_kernels
 from tests.contract.conftest import Call, of_rows, tensors
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
@@ -98,6 +103,25 @@ def test_arrays_of_other_libraries(call: Call) -> None:
         assert torch.equal(call(**arrays), call(**arguments))
 
 
+def test_arrays_that_run_backwards(call: Call) -> None:
+    """In a process of its own: torch.from_dlpack aborts over negative strides."""
+    lines = (
+        "import cute_kernels, torch",
+        "from cute_kernels.cli.catalogue import OPERATORS",
+        "from tests.contract.conftest import Call, tensors",
+        f"call = Call(OPERATORS['{call.operator.name}'])",
+        "arguments = call.arguments(dtype='float16')",
+        "flipped = {name: value.half().numpy()[..., ::-1] for name, value in tensors(arguments).items()}",
+        "copied = {name: torch.from_numpy(value.copy()) for name, value in flipped.items()}",
+        "with cute_kernels.simulate():",
+        "    assert torch.equal(call(**arguments | flipped), call(**arguments | copied))",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 REFUSED: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], type[Exception], str]] = {
     "float64": (lambda a: {"x": a["x"].double()}, TypeError, "x is torch.float64; it takes torch.bfloat16 or"),
     "integers": (lambda a: {"x": a["x"].int()}, TypeError, "x is torch.int32; it takes"),
@@ -118,7 +142,15 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], type[Except
         "weight is torch.float16; it takes",
     ),
     "negative eps": (lambda a: {"eps": -1e-6}, ValueError, "eps is -1e-06; it takes"),
-    "eps that is no number": (lambda a: {"eps": float("nan")}, ValueError, "eps is nan; it takes"),
+    "eps that is not a number": (lambda a: {"eps": float("nan")}, ValueError, "eps is nan; it takes"),
+    "infinite eps": (lambda a: {"eps": float("inf")}, ValueError, "eps is inf; it takes None or a finite number >= 0"),
+    "eps of a string": (lambda a: {"eps": "a"}, TypeError, "eps is 'a'; it takes None or a finite number >= 0"),
+    "sparse": (lambda a: {"x": a["x"].to_sparse()}, TypeError, "x is a torch.sparse_coo tensor; it takes a strided"),
+    "nested": (
+        lambda a: {"x": torch.nested.nested_tensor([a["x"], a["x"]], layout=torch.jagged)},
+        TypeError,
+        "x is a nested tensor; it takes a strided tensor",
+    ),
 }
 
 

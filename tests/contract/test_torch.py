@@ -30,8 +30,8 @@ def test_opcheck(call: Call, grad: bool) -> None:
 def test_compile_without_a_graph_break(call: Call, backend: str, dynamic: bool) -> None:
     function = getattr(cute_kernels, call.operator.name)
 
-    def loss(**leaves: torch.Tensor) -> torch.Tensor:
-        return (function(**leaves) * 2).float().square().sum()
+    def loss(**arguments: Any) -> torch.Tensor:
+        return (function(**arguments) * 2).float().square().sum()
 
     compiled = torch.compile(loss, fullgraph=True, backend=backend, dynamic=dynamic)
     for m in (6, 7):
@@ -40,11 +40,22 @@ def test_compile_without_a_graph_break(call: Call, backend: str, dynamic: bool) 
         for how in (loss, compiled):
             leaves = {name: value.detach().requires_grad_() for name, value in tensors(arguments).items()}
             with cute_kernels.simulate():
-                value = how(**leaves)
+                value = how(**{**arguments, **leaves})
                 value.backward()
             results.append((value, *(leaf.grad for leaf in leaves.values())))
         for eager, traced in zip(*results, strict=True):
             assert torch.equal(eager, traced)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compile_takes_eps_as_an_input(call: Call, dynamic: bool) -> None:
+    function, arguments = getattr(cute_kernels, call.operator.name), call.arguments()
+    compiled = torch.compile(
+        lambda eps: function(**arguments, eps=eps) * 2, fullgraph=True, backend="eager", dynamic=dynamic
+    )
+    with cute_kernels.simulate():
+        for eps in (1e-3, 1e-2, 1):
+            assert torch.equal(compiled(eps), call(**arguments, eps=eps) * 2)
 
 
 def test_the_direct_path_gives_the_registered_operator_s_bits(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

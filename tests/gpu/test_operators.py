@@ -11,6 +11,7 @@ from cute_kernels.linear_norm import cases as linear_norm_cases
 from cute_kernels.linear_norm import reference as linear_norm_reference
 from cute_kernels.norms import cases as norms_cases
 from cute_kernels.runtime.accuracy import measure
+from perf.rule import gradients_of
 
 Arguments = dict[str, Any]
 ROWS = 8192  # compared at a time: float64 products of a quarter of a million rows outgrow patience, not memory
@@ -35,9 +36,10 @@ LINEAR = (
 
 @pytest.mark.parametrize("case", LINEAR, ids=str)
 def test_linear_norm(case: linear_norm_cases.Case) -> None:
-    """Slice by slice of rows: the first, the last, and one in the middle of many."""
+    """Every row is written; and slice by slice of rows: the first, the last, and one in the middle of many."""
     arguments: Arguments = linear_norm_cases.inputs(case, "cuda")
     y, x = ck.linear_norm(**arguments), arguments["x"]
+    assert y.isfinite().all()
     for start in sorted({0, x.shape[0] // 2, max(0, x.shape[0] - ROWS)}):
         rows = slice(start, start + ROWS)
         part = {**arguments, "x": x[rows]}
@@ -127,15 +129,18 @@ def test_a_view_past_two_to_the_31_elements() -> None:
     x.copy_(torch.randn(rows, 512, device="cuda"))
     assert torch.equal(ck.rms_norm(x), ck.rms_norm(x.contiguous()))
     weight = torch.randn(512, 512, device="cuda", dtype=torch.bfloat16)
-    assert torch.equal(ck.linear_norm(x, weight), ck.linear_norm(x.contiguous(), weight))
+    assert torch.equal(ck.linear_norm(x, weight, norm="rms"), ck.linear_norm(x.contiguous(), weight, norm="rms"))
 
 
-def test_gradients_match_float64_autograd() -> None:
-    arguments: Arguments = linear_norm_cases.inputs(linear_norm_cases.Case(300, 128, 512), "cuda")
-    leaves = {name: value.requires_grad_() for name, value in arguments.items()}
-    dy = torch.randn(300, 512, device="cuda", dtype=torch.bfloat16)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_gradients_of_linear_norm(dtype: str) -> None:
+    """Under the rule of the forward, against float64 autograd."""
+    arguments: Arguments = linear_norm_cases.inputs(linear_norm_cases.Case(300, 128, 512, dtype), "cuda")
+    dy = torch.randn(300, 512, device="cuda").to(arguments["x"].dtype)
     torch.use_deterministic_algorithms(False)  # cuBLAS asks for a workspace setting
-    found = torch.autograd.grad(ck.linear_norm(**leaves), list(leaves.values()), dy)
-    exact = torch.autograd.grad(linear_norm_reference.linear_norm(**leaves), list(leaves.values()), dy.double())
-    for ours, theirs in zip(found, exact, strict=True):
-        assert (ours.double() - theirs).norm() <= 4e-3 * theirs.norm()
+    found = gradients_of(ck.linear_norm, arguments, dy)
+    exact = gradients_of(linear_norm_reference.linear_norm, arguments, dy, torch.float64)
+    yardstick = gradients_of(linear_norm_reference.linear_norm_yardstick, arguments, dy, torch.float32)
+    for name, value in found.items():
+        accuracy = measure(value, exact[name], yardstick[name].to(value.dtype))
+        assert accuracy.right, f"{name}: {accuracy}"

@@ -49,7 +49,7 @@ def test_eps_is_inside_the_root(eps: float) -> None:
 def test_values_beyond_a_half_that_the_norm_brings_back() -> None:
     x, weight = torch.full((3, 512), 200.0).half(), torch.full((64, 512), 10.0).half()  # a product of 1024000
     with cute_kernels.simulate():
-        assert torch.equal(cute_kernels.linear_norm(x, weight), torch.ones(3, 64).half())
+        assert torch.equal(cute_kernels.linear_norm(x, weight, norm="rms"), torch.ones(3, 64).half())
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,11 @@ def test_values_beyond_a_half_that_the_norm_brings_back() -> None:
         ((4, 16), (60, 16), "rms", r"weight is of shape \[60, 16\]; it takes \[N, 16\] with N a multiple of 64"),
         ((4, 16), (0, 16), "rms", r"weight is of shape \[0, 16\]"),
         ((4, 16), (64, 16), "layer", "norm is 'layer'; it takes 'rms'"),
+        ((4, 16), (64, 16), [], r"norm is \[\]; it takes 'rms'"),
         ((4, 16), (64 * 17, 16), "rms", "weight has N = 1088; no plan takes it .*17 CTAs"),
     ],
 )
-def test_refusals(x: tuple[int, ...], weight: tuple[int, ...], norm: str, message: str) -> None:
+def test_refusals(x: tuple[int, ...], weight: tuple[int, ...], norm: Any, message: str) -> None:
     with cute_kernels.simulate(), pytest.raises(ValueError, match=f"linear_norm: {message}") as caught:
         cute_kernels.linear_norm(torch.zeros(x).half(), torch.zeros(weight).half(), norm=norm)
     assert "\n" not in str(caught.value)
@@ -70,4 +71,9 @@ def test_refusals(x: tuple[int, ...], weight: tuple[int, ...], norm: str, messag
 
 def test_float32_is_refused() -> None:
     with pytest.raises(TypeError, match="linear_norm: x is torch.float32; it takes torch.bfloat16 or torch.float16"):
-        cute_kernels.linear_norm(torch.zeros(4, 8), torch.zeros(64, 8))
+        cute_kernels.linear_norm(torch.zeros(4, 8), torch.zeros(64, 8), norm="rms")
+
+
+def test_the_norm_has_to_be_said() -> None:
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'norm'"):
+        cute_kernels.linear_norm(torch.zeros(4, 8).half(), torch.zeros(64, 8).half())  # type: ignore[call-arg]

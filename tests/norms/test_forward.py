@@ -24,19 +24,13 @@ def assert_right(name: str, case: Case, **more: Any) -> None:
     assert found.right, str(found)
 
 
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("name", NORMS)
 @pytest.mark.parametrize("case", [*CASES, *LONG], ids=str)
-def test_cases(name: str, case: Case) -> None:
-    with cute_kernels.simulate() as simulation:
+def test_cases(name: str, case: Case, arch: str) -> None:
+    with cute_kernels.simulate(arch) as simulation:
         assert_right(name, case)
-    assert len(simulation.reports) == 1
-
-
-@pytest.mark.parametrize("name", NORMS)
-@pytest.mark.parametrize("case", [CASES[4], CASES[6], LONG[1]], ids=str)
-def test_blackwell(name: str, case: Case) -> None:
-    with cute_kernels.simulate("sm_100a"):
-        assert_right(name, case)
+    assert [plan.target.arch for plan in simulation.plans] == [arch]
 
 
 @pytest.mark.parametrize("name", NORMS)
@@ -174,6 +168,8 @@ def test_no_rows(name: str) -> None:
     ("change", "error", "message"),
     [
         ({"weight": None, "weight_offset": 1.0}, ValueError, "weight_offset is 1.0 without a weight"),
+        ({"weight_offset": "x"}, TypeError, "weight_offset is 'x'; it takes a finite number"),
+        ({"weight_offset": float("nan")}, ValueError, "weight_offset is nan; it takes a finite number"),
         ({"residual": torch.zeros(6, 100)}, TypeError, "residual is torch.float32; it takes torch.bfloat16"),
         (
             {"residual": torch.zeros(100).bfloat16()},

@@ -1,6 +1,7 @@
 """What the benchmark of the norms times is what it says: right, and the same computation for every contender."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -22,6 +23,20 @@ def test_contenders_compute_the_same(name: str) -> None:
     torch.testing.assert_close(getattr(reference, f"{name}_pytorch")(**arguments), y, rtol=2e-2, atol=2e-2)
     for one, other in zip((g for g in ours if g is not None), formula, strict=True):
         torch.testing.assert_close(one.to(other.dtype), other, rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", norms.CASES)
+def test_no_figure_where_a_row_in_the_middle_is_not_written(name: str) -> None:
+    arguments = cases.inputs(cases.Case(2 * rule.ROWS + 1, 4, "float32", "float32"))
+
+    def forgetful(**given: Any) -> torch.Tensor:
+        y, whole = torch.empty_like(given["x"]), getattr(reference, f"{name}_yardstick")(**given)
+        y[: rule.ROWS], y[rule.ROWS + 1 :] = whole[: rule.ROWS], whole[rule.ROWS + 1 :]
+        return y
+
+    forgetful.__name__ = name
+    with pytest.raises(SystemExit, match="has NaN or Inf; no figure is printed"):
+        rule.checked(forgetful, reference, arguments)
 
 
 @pytest.mark.parametrize("name", norms.CASES)
