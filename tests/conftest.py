@@ -1,10 +1,13 @@
-"""Figures that tests measure, printed at the end of the run: pytest hides what a test prints, xdist's workers even without capture."""
+"""Figures that tests measure, and the table of the contract, printed at the end of the run: pytest hides what a test prints, xdist's
+workers even without capture."""
 
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from tests.contract import matrix
 
 
 @pytest.fixture
@@ -21,3 +24,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("figures")
     for text in texts:
         terminalreporter.write_line(text)
+    passed = matrix.count(report.nodeid for report in reports if report.passed)
+    if any(test in {function for function, _ in passed} for rule in matrix.RULES for test in rule.tests):
+        terminalreporter.section("the contract: tests passed for each operator")
+        for line in matrix.table(passed):
+            terminalreporter.write_line(line)
