@@ -240,7 +240,7 @@ def test_torch_compile_traces_the_backward() -> None:
 
 @pytest.mark.parametrize("name", NORMS)
 @pytest.mark.parametrize("wants", [(True, True, True), (True, False, False), (False, True, False)])
-def test_formulas_that_stand_in_for_the_kernel_on_a_gpu(name: str, wants: tuple[bool, ...]) -> None:
+def test_formulas_that_stand_in_for_the_kernel_on_a_gpu(name: str, wants: gradients.Wants) -> None:
     generator = torch.Generator().manual_seed(0)
     x, residual, dy, dsum = torch.randn(4, 5, 3, 40, generator=generator).unbind()
     weight, centre = torch.randn(40, generator=generator), name == "layer_norm"
@@ -248,10 +248,10 @@ def test_formulas_that_stand_in_for_the_kernel_on_a_gpu(name: str, wants: tuple[
     centred = z - z.mean(-1, keepdim=True) if centre else z
     rstd = torch.rsqrt(centred.square().mean(-1) + 1e-6)
     stats = torch.stack([rstd, z.mean(-1)]) if centre else rstd[None]
-    inputs = (x, residual, dy, dsum, weight, stats, 0.5, list(wants))
+    saved = gradients.Saved(x, residual, weight, stats, 0.5)
     with cute_kernels.simulate():
-        fused = gradients.forward(*inputs)
-    for ours, theirs in zip(gradients.formulas(*inputs), fused, strict=True):
+        fused = gradients.forward(x, residual, dy, dsum, weight, stats, 0.5, list(wants))
+    for ours, theirs in zip(gradients.formulas(saved, dy, dsum, wants), fused, strict=True):
         assert (ours is None) == (theirs is None)
         if ours is not None and theirs is not None:
             torch.testing.assert_close(ours, theirs, rtol=2e-5, atol=2e-5)

@@ -130,10 +130,20 @@ def weigh(letters: tuple[Any, ...]) -> Any:
     return total
 
 
+def write_parts(ctx: Any, index: Any, accumulator: Any) -> None:
+    """acquire, put, publish and store of a staging: an accumulator into its tile of y. Straight-line, so it needs no decorator."""
+    staging = ctx.staging
+    for part in staging.parts:
+        staging.acquire()
+        staging.put(part, ctx.part(accumulator, part))
+        staging.publish()
+        staging.store(ctx.y, part, index * ctx.members + ctx.member, ctx.rank * len(staging.parts) + part)
+
+
 @tile.jit
 def multiply(ctx: Any) -> None:
     """The Hopper product with its ring and staging, nothing in the epilogue: y = x · weightᵀ."""
-    ring, product, staging = ctx.operands, ctx.product, ctx.staging
+    ring, product = ctx.operands, ctx.product
     accumulator = product.accumulator()
     slot = ring.start()
     for index in range(ctx.first, ctx.tiles, ctx.step):
@@ -148,18 +158,14 @@ def multiply(ctx: Any) -> None:
             product.wait(0)
             ring.release(slot)
             slot = ring.advance(slot)
-        for part in staging.parts:
-            staging.acquire()
-            staging.put(part, ctx.part(accumulator, part))
-            staging.publish()
-            staging.store(ctx.y, part, index * ctx.members + ctx.member, ctx.rank * len(staging.parts) + part)
-    staging.drain()
+        write_parts(ctx, index, accumulator)
+    ctx.staging.drain()
 
 
 @tile.jit
 def sum_accumulator_rows(ctx: Any) -> None:
     """row_sum and apply on accumulators: y = x · weightᵀ + its row sums over this CTA's columns. One step of K."""
-    ring, product, staging = ctx.operands, ctx.product, ctx.staging
+    ring, product = ctx.operands, ctx.product
     accumulator = product.accumulator()
     slot = ring.start()
     for index in range(ctx.first, ctx.tiles, ctx.step):
@@ -169,9 +175,5 @@ def sum_accumulator_rows(ctx: Any) -> None:
         ring.release(slot)
         slot = ring.advance(slot)
         ctx.apply(accumulator, lambda v, s: v + s, rows=(ctx.row_sum(accumulator, lambda v: v),))
-        for part in staging.parts:
-            staging.acquire()
-            staging.put(part, ctx.part(accumulator, part))
-            staging.publish()
-            staging.store(ctx.y, part, index * ctx.members + ctx.member, ctx.rank * len(staging.parts) + part)
-    staging.drain()
+        write_parts(ctx, index, accumulator)
+    ctx.staging.drain()
