@@ -5,6 +5,8 @@ the one below does nothing, is said to take all the shared memory of an SM, and 
 """
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 EMPTY_KERNEL = b"""
@@ -25,23 +27,34 @@ def clusters_at_once(device: int, size: int) -> int:
         return torch.cuda.get_device_properties(device).multi_processor_count
     from cuda.bindings import driver
 
-    kernel, capacity = empty_kernel(device)
-    return int(checked(driver.cuOccupancyMaxActiveClusters(kernel, configuration(driver, size, capacity))))
+    with primary_context(driver, device):
+        kernel, capacity = empty_kernel(device)
+        return int(checked(driver.cuOccupancyMaxActiveClusters(kernel, configuration(driver, size, capacity))))
+
+
+@contextmanager
+def primary_context(driver: Any, device: int) -> Iterator[None]:
+    """The device's context as the thread's own: a thread of autograd's that has launched nothing yet has none."""
+    handle = checked(driver.cuDeviceGet(device))
+    checked(driver.cuCtxPushCurrent(checked(driver.cuDevicePrimaryCtxRetain(handle))))
+    try:
+        yield
+    finally:
+        checked(driver.cuCtxPopCurrent())
+        checked(driver.cuDevicePrimaryCtxRelease(handle))
 
 
 @functools.cache
 def empty_kernel(device: int) -> tuple[Any, int]:
-    """The kernel, loaded for good, and the shared memory it is said to take."""
-    import torch
+    """The kernel, loaded for good into the current context, the device's, and the shared memory it is said to take."""
     from cuda.bindings import driver
 
-    with torch.cuda.device(device):
-        kernel = checked(driver.cuModuleGetFunction(checked(driver.cuModuleLoadData(EMPTY_KERNEL)), b"empty"))
-        largest = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-        capacity = int(checked(driver.cuDeviceGetAttribute(largest, device)))
-        allow = driver.CUfunction_attribute
-        checked(driver.cuFuncSetAttribute(kernel, allow.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, capacity))
-        checked(driver.cuFuncSetAttribute(kernel, allow.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1))
+    kernel = checked(driver.cuModuleGetFunction(checked(driver.cuModuleLoadData(EMPTY_KERNEL)), b"empty"))
+    largest = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    capacity = int(checked(driver.cuDeviceGetAttribute(largest, device)))
+    allow = driver.CUfunction_attribute
+    checked(driver.cuFuncSetAttribute(kernel, allow.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, capacity))
+    checked(driver.cuFuncSetAttribute(kernel, allow.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1))
     return kernel, capacity
 
 
