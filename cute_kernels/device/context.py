@@ -72,7 +72,8 @@ class Context(Traced, tile.Walk):
         if plan.products:
             return fragments.LaneRows(self.thread)
         sums = self.memory.buffer("sums")[None, None, 0] if any(b.name == "sums" for b in plan.memory.buffers) else None
-        return fragments.SharedRows(self.thread, self.role.threads // plan.rows, sums, self.first_barrier())
+        first = self.barrier() + (1 if self.role.teams else 0)  # one row a member: its meetings are the member's
+        return fragments.SharedRows(self.thread, self.role.threads // plan.rows, sums, first)
 
     def add_rings(self) -> None:
         for ring, pointer in rings_of(self.plan, self.memory.barriers(), self.member):
@@ -141,12 +142,11 @@ class Context(Traced, tile.Walk):
 
     def meet(self) -> None:
         """All threads of the member, on a named barrier of its own."""
-        arch.barrier(barrier_id=self.first_barrier() + self.member, number_of_threads=self.role.threads)
+        arch.barrier(barrier_id=self.barrier(), number_of_threads=self.role.threads)
 
-    def first_barrier(self) -> int:
-        """The role's first named barrier: behind those of the members of the roles before it. Barrier 0 is the CTA's."""
-        table = self.plan.roles.table
-        return 1 + sum(role.members for role in table[: table.index(self.role)])
+    def barrier(self) -> Any:
+        """The member's named barrier; those of its teams follow."""
+        return self.plan.roles.first_barrier(self.role.name) + self.member * (1 + self.role.teams)
 
     def load(self, tensor: BoxTensor, ring: Ring, slot: Any, row: Any, column: Any) -> None:
         box, stage = tensor.boxes[None, row, column], tensor.stages[None, slot.index]

@@ -1,5 +1,6 @@
 """Plans of the norms alone, forward and backward: how a row is cut into threads and CTAs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from cute_kernels.norms.backward import differentiate
@@ -79,6 +80,10 @@ class Cut:
     rows: int
 
 
+    def role(self, name: str, program: Callable[..., None]) -> Role:
+        """The one role of a CTA. A row of several warps beside others is a team: its threads meet without the others."""
+        teams = self.rows if self.lanes > WARP and self.rows > 1 else 0
+        return Role(name, program, warps=self.rows * self.lanes // WARP, teams=teams)
 def cut(problem: Norm | NormBackward, target: Target, elements: int) -> Cut:
     """Lanes are a power of two, so that a row is part of a warp's or whole warps'; each holds about `elements` of the row."""
     n, vector = problem.n, problem.vector
@@ -114,7 +119,7 @@ def plan_forward(problem: Norm, target: Target) -> Plan:
     tensors += [box.statistic("rstd", output=True)] if problem.return_stats else []
     tensors += [box.statistic("mean", output=True)] if problem.return_stats and problem.centre else []
     why = (f"a CTA a tile, of {c.rows} row(s): the hardware overlaps one CTA's loads with another's stores",)
-    roles = Roles((Role("normalise", normalise, warps=c.rows * c.lanes // WARP),))
+    roles = Roles((c.role("normalise", normalise),))
     return assemble(problem, target, c, roles, tuple(tensors), why=why)
 
 
@@ -130,13 +135,10 @@ def plan_backward(problem: NormBackward, target: Target) -> Plan:
     tensors += [box.tile("dsum")] if problem.dsum else []
     tensors += [box.parameter("weight", problem.weight_dtype)] if problem.weight_dtype and problem.dx else []
     tensors += [box.partials(name) for name in parameters]
-    roles = Roles((Role("differentiate", differentiate, warps=c.rows * c.lanes // WARP),))
-    why = (
-        f"{BACKWARD_THREADS} threads an SM, walking: {len(parameters)} sums a column stay in registers from tile to tile"
-        if parameters
-        else "a CTA a tile",
-    )
-    return assemble(problem, target, c, roles, tuple(tensors), parameters=len(parameters), why=why)
+    roles = Roles((c.role("differentiate", differentiate),))
+    ctas = max(1, BACKWARD_SM // (roles.threads * elements)) if parameters else 0
+    walking = f"{ctas} CTAs an SM, walking: {len(parameters)} sums a column stay in registers from tile to tile"
+    return assemble(problem, target, c, roles, tuple(tensors), ctas, why=(walking if parameters else "a CTA a tile",))
 
 
 @dataclass(frozen=True)

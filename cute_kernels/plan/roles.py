@@ -8,13 +8,15 @@ from cute_kernels.plan.types import PlanError, find
 
 WARP = 32
 WARPGROUP = 4  # warps; registers move between warpgroups, never within one
+NAMED_BARRIERS = 16  # of a CTA's hardware
 
 
 @dataclass(frozen=True)
 class Role:
     """`members` groups of `warps` warps, each running `program` on its own.
 
-    `registers` is the budget a thread of the role gets by setmaxnreg; None leaves what the launch gave it.
+    registers  the budget a thread of the role gets by setmaxnreg; None leaves what the launch gave it
+    teams      equal groups of a member's warps that meet among themselves, beside the meetings of the whole member
     """
 
     name: str
@@ -22,6 +24,12 @@ class Role:
     warps: int
     members: int = 1
     registers: int | None = None
+    teams: int = 0
+
+    @property
+    def named_barriers(self) -> int:
+        """Of all members: a meeting of the member and those of its teams have other counts, so each has a barrier of its own."""
+        return self.members * (1 + self.teams)
 
     @property
     def threads(self) -> int:
@@ -74,6 +82,10 @@ class Roles:
             warp += self.group_warps(group)
         raise KeyError(name)
 
+    def first_barrier(self, name: str) -> int:
+        """The first named barrier of a role: each member's own, then its teams'. Barrier 0 is the CTA's."""
+        return 1 + sum(role.named_barriers for role in self.table[: self.names.index(name)])
+
     @property
     def warps(self) -> int:
         """Warps of a CTA, idle ones that fill up a warpgroup included."""
@@ -93,6 +105,13 @@ class Roles:
         for role in self.table:
             if role.warps < 1 or role.members < 1:
                 raise PlanError(f"{role.name} has {role.members} members of {role.warps} warps")
+            if role.teams and role.warps % role.teams:
+                raise PlanError(
+                    f"{role.name} has {role.warps} warps a member, not to be shared out over {role.teams} teams"
+                )
+        named = 1 + sum(role.named_barriers for role in self.table)
+        if named > NAMED_BARRIERS:
+            raise PlanError(f"{named} named barriers, a CTA has {NAMED_BARRIERS}\n{self}")
         if self.threads > target.threads:
             raise PlanError(f"{self.threads} threads, {target.arch} takes {target.threads} a CTA\n{self}")
         if any(r.registers is not None and (r.registers % 8 or not 24 <= r.registers <= 256) for r in self.table):

@@ -230,3 +230,12 @@ def test_a_plan_prints_itself_and_its_reasons() -> None:
 def test_unknown_architecture() -> None:
     with pytest.raises(ValueError, match="unknown architecture 'sm_80': cute_kernels knows sm_90a, sm_100a"):
         target("sm_80")
+
+
+@pytest.mark.parametrize("n", [512, 1000, 1024, 2520, 4096])
+def test_rows_of_several_warps_are_teams_of_the_role(n: int) -> None:
+    """So that a row's meeting is never taken for the whole CTA's, in which the parameters' gradients are added."""
+    plan = plan_rms_norm(NormBackward(n, "bfloat16", dweight=True, vector=8), SM90A)
+    (role,) = plan.roles
+    a_row = role.warps / plan.rows
+    assert role.teams == (plan.rows if a_row > 1 and plan.rows > 1 else 0)

@@ -44,12 +44,27 @@ def test_without_budgets_no_warp_is_idle() -> None:
         ((Role("a", program, warps=1, members=0),), "a has 0 members of 1 warps"),
         ((Role("a", program, warps=36),), "1152 threads, sm_90a takes 1024"),
         ((Role("a", program, warps=4, registers=100),), "multiple of 8"),
+        ((Role("a", program, warps=4, teams=3),), "4 warps a member, not to be shared out over 3 teams"),
+        ((Role("a", program, warps=16, teams=16),), "18 named barriers, a CTA has 16"),
         ((Role("a", program, warps=4, members=3, registers=240),), "92160 registers asked for, sm_90a has 65536"),
     ],
 )
 def test_refusals(table: tuple[Role, ...], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         Roles(table).check(SM90A)
+
+
+def test_meetings_of_other_counts_have_named_barriers_of_their_own() -> None:
+    """A barrier that some threads take for 64 and others for 128 is an illegal instruction."""
+    roles = Roles(
+        (
+            Role("load", program, warps=1),
+            Role("rows", program, warps=4, members=2, teams=2),
+            Role("store", program, warps=1),
+        )
+    )
+    roles.check(SM90A)
+    assert [roles.first_barrier(name) for name in roles.names] == [1, 2, 8]
 
 
 def test_refusal_prints_the_table() -> None:
