@@ -21,7 +21,6 @@ import torch
 
 from cute_kernels.cli.catalogue import OPERATORS, Operator
 from cute_kernels.linear_norm.cases import Case as Linear
-from cute_kernels.norms import gradients
 from cute_kernels.norms.cases import Case as Norm
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -81,7 +80,7 @@ def run_tools(tools: Sequence[str]) -> int:
         print(f"sanitize: needed are a CUDA GPU and compute-sanitizer ({path or 'not found'})", file=sys.stderr)
         return 2
     path_here = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path_here, gradients.ON_GPU: "1"}
+    environment = {**os.environ, "PYTHONPATH": path_here}
     for tool in ("", *tools):
         line = [*([path, "--tool", tool, *OPTIONS] if tool else []), sys.executable, __file__, "--calls"]
         start = time.perf_counter()

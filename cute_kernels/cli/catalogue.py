@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 SCHEDULED = "scheduled kernel"
-FUSED = "scheduled kernel in the simulator, dweight and dbias by partial sums added in a fixed order; on a GPU PyTorch formulas for now"
+FUSED = "scheduled kernel, dweight and dbias by partial sums added in a fixed order"
 PYTORCH = "PyTorch formulas in float32"
 NORM_VARIANTS = ("residual", "weight", "weight_offset", "bias", "rows over a cluster of 2-16 CTAs")
 

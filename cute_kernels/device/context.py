@@ -12,7 +12,7 @@ from cute_kernels.device import fragments, product_sm90, product_sm100
 from cute_kernels.device.memory import SharedMemory
 from cute_kernels.device.rings import Mail, Ring
 from cute_kernels.device.staging import AccumulatorStaging, LaneStaging, Staging
-from cute_kernels.device.tensors import BoxTensor, PartialTensor, RowVector, VectorTensor
+from cute_kernels.device.tensors import BoxTensor, Columns, PartialTensor, RowVector, VectorTensor
 from cute_kernels.device.traced import Traced
 from cute_kernels.plan import Drain, Fill, Plan, Role
 from cute_kernels.plan import Product as ProductPlan
@@ -160,8 +160,12 @@ class Context(Traced, tile.Walk):
         at = self.row_of(row)
         return tensor.read(at, column, at < self.m)
 
+    def prefetch(self, tensor: VectorTensor, row: Any, column: Any) -> None:
+        at = self.row_of(row)
+        tensor.prefetch(at, column, at < self.m)
+
     def read_columns(self, tensor: VectorTensor, column: Any) -> Any:
-        return tensor.read(0, column, True)
+        return Columns(tensor, column)
 
     def write(self, tensor: VectorTensor, row: Any, column: Any, fragment: Any) -> None:
         at = self.row_of(row)

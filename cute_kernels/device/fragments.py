@@ -150,16 +150,33 @@ class AccumulatorFragment(Traced):
 
 class RowFragment(Traced):
     """One row a thread, or its share of one. What was loaded is converted where it is used, so that loads stay in flight until
-    then; `apply` binds a new value, so a fragment is made and used within one straight piece of a program."""
+    then; `apply` binds a new value, so a fragment is made and used within one straight piece of a program. What columns do to it
+    is put off until it is used: by a write, chunk by chunk."""
 
     def __init__(self, loaded: Any, rows: RowMap, inside: Any = None) -> None:
         self.loaded, self.rows, self.applied = loaded, rows, None
+        self.put_off: list[tuple[Callable[..., Any], Any]] = []  # functions of the value, and the columns they take
         self.inside = inside  # for each chunk of a ragged row, whether it lies inside the tensor; None where all do
 
     @property
     def value(self) -> Any:
         """This thread's elements, float32."""
+        for function, columns in self.put_off:
+            self.applied = function(self.before, *(c.value for c in columns))
+        self.put_off = []
+        return self.before
+
+    @property
+    def before(self) -> Any:
+        """The value without what is put off."""
         return self.loaded.load().to(Float32) if self.applied is None else self.applied
+
+    def chunk(self, j: int) -> Any:
+        """One chunk of the value."""
+        value = self.before[None, j]
+        for function, columns in self.put_off:
+            value = function(value, *(c.chunk(j) for c in columns))
+        return value
 
     def row_sum(self, function: Callable[..., Any], rows: Any, tiles: Any) -> Any:
         return self.rows.complete(self.own_sum(function(self.value, *rows, *(t.value for t in tiles))))
@@ -182,7 +199,10 @@ class RowFragment(Traced):
         return kept.load()
 
     def apply(self, function: Callable[..., Any], rows: Any, columns: Any, tiles: Any) -> None:
-        self.applied = function(self.value, *rows, *(c.value for c in columns), *(t.value for t in tiles))
+        if columns and not rows and not tiles:
+            self.put_off.append((function, columns))
+        else:
+            self.applied = function(self.value, *rows, *(c.value for c in columns), *(t.value for t in tiles))
 
 
 class ColumnSums(Traced):

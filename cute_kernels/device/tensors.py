@@ -79,15 +79,64 @@ class VectorTensor(Traced):
         self.move(self.chunks_of(row, column), raw, inside_rows, column)
         return RowFragment(raw, self.rows, None if self.whole else self.inside(column))
 
+    @cute.jit
+    def prefetch(self, row: Any, column: Any, inside_rows: Any) -> None:
+        """Start moving the thread's share into the L2 cache."""
+        source = self.chunks_of(row, column)
+        if inside_rows:
+            for j in cutlass.range_constexpr(self.chunks):
+                cute.arch.prefetch(source[None, j].iterator.to_llvm_ptr(), cache_level="L2")
+
+    @cute.jit
+    def move_chunk(self, source: cute.Tensor, target: cute.Tensor, inside: Any) -> None:
+        """Copy one chunk where it lies inside."""
+        if inside:
+            cute.copy(self.atom(), source, target)
+
     def inside(self, column: Any) -> list[Any]:
         """For each chunk of slice `column`, whether it lies inside the tensor and the CTA's slice."""
         starts = [self.first + j * self.step for j in range(self.chunks)]
         return [(at < self.columns) & (column * self.columns + at < self.extent) for at in starts]
 
     def write(self, row: Any, column: Any, inside_rows: Any, fragment: RowFragment) -> None:
-        raw = self.registers()
-        raw.store(fragment.value.to(self.element))
-        self.move(raw, self.chunks_of(row, column), inside_rows, column)
+        """Chunk by chunk: a chunk's columns are needed in registers only while it leaves."""
+        target, inside = self.chunks_of(row, column), self.inside(column)
+        for j in range(self.chunks):
+            raw = cute.make_rmem_tensor((self.vector,), self.element)
+            raw.store(fragment.chunk(j).to(self.element))
+            self.move_chunk(raw, target[None, j], inside_rows if self.whole else inside_rows & inside[j])
+
+
+class Columns(Traced):
+    """This thread's share of a vector along the columns. As many chunks as the plan says are on their way from the start, each
+    other one follows as one before it is used: so loads are in flight in time, and few registers wait for them."""
+
+    def __init__(self, tensor: VectorTensor, column: Any) -> None:
+        self.tensor, self.source, self.raw = tensor, tensor.chunks_of(0, column), tensor.registers()
+        self.inside, self.fetched = tensor.inside(column), 0
+        self.ahead = tensor.chunks if tensor.tensor.ahead is None else tensor.tensor.ahead
+        if not tensor.whole:
+            self.raw.fill(0.0)
+        self.fetch(self.ahead)
+
+    def fetch(self, until: int) -> None:
+        """Start the loads of the chunks before `until`."""
+        while self.fetched < min(until, self.tensor.chunks):
+            j = self.fetched
+            inside = True if self.tensor.whole else self.inside[j]
+            self.tensor.move_chunk(self.source[None, j], self.raw[None, j], inside)
+            self.fetched += 1
+
+    def chunk(self, j: int) -> Any:
+        """One chunk, float32."""
+        self.fetch(j + 1 + self.ahead)
+        return self.raw[None, j].load().to(Float32)
+
+    @property
+    def value(self) -> Any:
+        """All, float32."""
+        self.fetch(self.tensor.chunks)
+        return self.raw.load().to(Float32)
 
 
 class RowVector(Traced):

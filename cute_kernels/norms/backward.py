@@ -21,17 +21,34 @@ def differentiate(ctx: Any) -> None:
     letter = mail.start()
     dweight = ctx.zero_columns(ctx.dweight) if problem.dweight else None
     dbias = ctx.zero_columns(ctx.dbias) if problem.dbias else None
+    weight = read_weight(ctx)
     for index in range(ctx.first, ctx.tiles, ctx.step):
         unit, dy = read_sum(ctx, index), ctx.read(ctx.dy, index, ctx.rank)
+        prefetch(ctx, index + ctx.step)
         rstd = ctx.read_rows(ctx.rstd, index)
         standardise(ctx, index, unit, rstd)
         accumulate(ctx, dweight, dbias, unit, dy)
-        letter = differentiate_rows(ctx, index, letter, unit, dy, rstd) if problem.dx else letter
+        letter = differentiate_rows(ctx, index, letter, unit, dy, rstd, weight) if problem.dx else letter
     write_partials(ctx, dweight, dbias)
     mail.drain(letter)
 
 
 # What a plan leaves out is left out while tracing: these are plain functions, and their conditions static.
+
+
+def read_weight(ctx: Any) -> Any:
+    """The weight of this CTA's columns, for all tiles; None where there is none or nobody wants dx."""
+    problem = ctx.plan.problem
+    return ctx.read_columns(ctx.weight, ctx.rank) if problem.weight_dtype and problem.dx else None
+
+
+def prefetch(ctx: Any, index: Any) -> None:
+    """What the next tile reads, while this one is computed; a CTA of one tile has none."""
+    problem = ctx.plan.problem
+    if not ctx.plan.persistent:
+        return
+    for tensor in (ctx.x, ctx.dy, *([ctx.residual] if problem.residual else []), *([ctx.dsum] if problem.dsum else [])):
+        ctx.prefetch(tensor, index, ctx.rank)
 
 
 def standardise(ctx: Any, index: Any, x: Any, rstd: Any) -> None:
@@ -50,12 +67,12 @@ def accumulate(ctx: Any, dweight: Any, dbias: Any, unit: Any, dy: Any) -> None:
         ctx.add_columns(dbias, dy, lambda g: g)
 
 
-def differentiate_rows(ctx: Any, index: Any, letter: Any, unit: Any, gradient: Any, rstd: Any) -> Any:
+def differentiate_rows(ctx: Any, index: Any, letter: Any, unit: Any, gradient: Any, rstd: Any, weight: Any) -> Any:
     """Write dx of the tile; `gradient` comes as dy. Returns the mail's next slot."""
     problem = ctx.plan.problem
-    if problem.weight_dtype:
+    if weight is not None:
         offset = problem.weight_offset
-        ctx.apply(gradient, lambda g, w: g * (w + offset), columns=(ctx.read_columns(ctx.weight, ctx.rank),))
+        ctx.apply(gradient, (lambda g, w: g * (w + offset)) if offset else (lambda g, w: g * w), columns=(weight,))
     if problem.centre:
         sums = ctx.row_sums(gradient, lambda g, u: (g * u, g, u), tiles=(unit,))
         along, letter = tile.sum_over_cluster(ctx.mail, letter, sums[0])

@@ -14,9 +14,9 @@ from cute_kernels import tile
 def normalise(ctx: Any) -> None:
     problem, mail = ctx.plan.problem, ctx.mail
     letter = mail.start()
+    weight, bias = read_parameters(ctx)
     for index in range(ctx.first, ctx.tiles, ctx.step):
         x = read_sum(ctx, index)
-        weight, bias = read_parameters(ctx)  # in flight with x
         mean, square, letter = tile.mean_and_square(ctx, letter, x, problem.n, problem.centre)
         rstd = ctx.rsqrt(square + problem.eps)
         write_extras(ctx, index, x, mean, rstd)
@@ -63,6 +63,6 @@ def scale(ctx: Any, x: Any, mean: Any, rstd: Any, weight: Any, bias: Any) -> Non
     else:
         ctx.apply(x, lambda v, m, left, r: (v - m - left) * r, rows=(*mean, rstd))
     if weight is not None:
-        ctx.apply(x, lambda v, w: v * (w + offset), columns=(weight,))
+        ctx.apply(x, (lambda v, w: v * (w + offset)) if offset else (lambda v, w: v * w), columns=(weight,))
     if bias is not None:
         ctx.apply(x, lambda v, b: v + b, columns=(bias,))

@@ -3,7 +3,6 @@
 The sum that was normalised is not kept: it is read again as x and residual, with the statistics of the forward.
 """
 
-import os
 from dataclasses import dataclass
 
 import torch
@@ -15,9 +14,6 @@ from cute_kernels.runtime.launch import blocks_for, execute, target_for
 from cute_kernels.runtime.library import Gradients, register
 
 NAME = "norm_backward"
-# On the H200 the kernel ran clean on 100 rows of 512, its result not compared, and stopped with an illegal instruction on 65536, cause unknown: until that is
-# understood, tensors on a GPU take PyTorch's formulas, and only this variable brings the kernel there.
-ON_GPU = "CUTE_KERNELS_FUSED_NORM_BACKWARD"
 Wants = tuple[bool, bool, bool]  # gradients of the normalised sum, of the weight, of the bias
 
 
@@ -61,8 +57,6 @@ def forward(
     target = target_for(NAME, x)
     if not x.numel():
         return fake(x, residual, dy, dsum, weight, stats, weight_offset, wants)
-    if x.is_cuda and os.environ.get(ON_GPU) != "1":
-        return formulas(Saved(x, residual, weight, stats, weight_offset), dy, dsum, (wants[0], wants[1], wants[2]))
     tensors, vector = lay_out({"x": x, "residual": residual, "dy": dy, "dsum": dsum})
     tensors |= dict(zip(("rstd", "mean"), stats.view(stats.shape[0], -1), strict=False))
     if weight is not None:
@@ -88,25 +82,6 @@ def forward(
     execute(kernel, tensors | made)
     dweight, dbias = (made[name].sum(0) if name in made else None for name in ("dweight", "dbias"))
     return made["dx"].view(x.shape) if problem.dx else None, dweight, dbias
-
-
-def formulas(saved: Saved, dy: torch.Tensor, dsum: torch.Tensor | None, wants: Wants) -> Gradients:
-    """The same by PyTorch in float32: right, in several passes over memory."""
-    x, n, centre = saved.x, saved.x.shape[-1], len(saved.stats) > 1
-    summed, gradient = x.reshape(-1, n).float(), dy.reshape(-1, n).float()
-    if saved.residual is not None:
-        summed = summed + saved.residual.reshape(-1, n).float()
-    rstd = saved.stats[0].reshape(-1, 1)
-    unit = (summed - summed.mean(1, keepdim=True) if centre else summed) * rstd
-    dweight = (gradient * unit).sum(0) if wants[1] else None
-    dbias = gradient.sum(0) if wants[2] else None
-    if not wants[0]:
-        return None, dweight, dbias
-    scaled = gradient if saved.weight is None else gradient * (saved.weight.float() + saved.weight_offset)
-    mean = scaled.mean(1, keepdim=True) if centre else 0.0
-    dx = rstd * (scaled - mean - unit * (scaled * unit).mean(1, keepdim=True))
-    dx = dx.view(x.shape) if dsum is None else dx.view(x.shape) + dsum.float()
-    return dx.to(x.dtype), dweight, dbias
 
 
 def fake(

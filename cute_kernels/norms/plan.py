@@ -9,18 +9,19 @@ from cute_kernels.plan import Buffer, Drain, Fill, Memory, Plan, PlanError, Ring
 from cute_kernels.plan.plan import barriers
 from cute_kernels.plan.roles import WARP
 
-# Elements of a row a thread holds, measured on the H200 with 65536 rows of bf16: 32 are best to 1024 columns (16 lose a quarter of the
-# bandwidth: too few bytes in flight a thread), 64 from 2048 on (fewer threads to meet at the barrier).
-ELEMENTS, ELEMENTS_LONG, LONG = 32, 64, 2048
-THREADS = 128
+# All by measurement on the H200, 65536 rows of bf16; the ladder is in README.md.
+# Elements of a row a thread holds: 32 (16 lose a quarter of the bandwidth: too few bytes in flight), 64 from LONG columns on, so that CTAs
+# stay small; of a layer norm, whose threads meet twice, earlier.
+ELEMENTS, ELEMENTS_LONG, LONG, LONG_CENTRE = 32, 64, 8193, 2048
+THREADS, THREADS_CENTRE = 256, 128  # of a CTA, at least
 THREADS_MOST = 512
-# Columns of a row a CTA takes where a cluster can share it, and at most. With 16384, too few CTAs fit an SM to overlap one's barrier with
-# another's loads: 72 % of a copy's bandwidth where two CTAs of 8192 got 94 %, in one experiment; the recorded run has them at 88.9 %.
-ROW, ROW_MOST = 8192, 16384
+ROW = 16384  # columns of a row a CTA takes, at most
 LETTERS = 2
 SUMS = 3  # sums of a row at once, at most
-# Backward holds x̂, dy and up to two sums of every column: fewer elements a thread, and no more threads an SM than leave each 128 registers.
-BACKWARD_ELEMENTS, BACKWARD_ROW, BACKWARD_THREADS = 16, 4096, 512
+# Backward holds x̂, dy, the weight and up to two sums of every column, for 8192 elements an SM: short rows 32 a thread and few partial sums,
+# longer ones 16, since their threads meet.
+BACKWARD_ELEMENTS, BACKWARD_ELEMENTS_LONG, BACKWARD_LONG = 32, 16, 2048
+BACKWARD_THREADS, BACKWARD_ROW, BACKWARD_SM = 128, 4096, 8192
 
 
 @dataclass(frozen=True)
@@ -79,24 +80,26 @@ class Cut:
     lanes: int
     rows: int
 
-
     def role(self, name: str, program: Callable[..., None]) -> Role:
         """The one role of a CTA. A row of several warps beside others is a team: its threads meet without the others."""
         teams = self.rows if self.lanes > WARP and self.rows > 1 else 0
         return Role(name, program, warps=self.rows * self.lanes // WARP, teams=teams)
-def cut(problem: Norm | NormBackward, target: Target, elements: int) -> Cut:
-    """Lanes are a power of two, so that a row is part of a warp's or whole warps'; each holds about `elements` of the row."""
+
+
+def cut(problem: Norm | NormBackward, target: Target, elements: int, threads: int) -> Cut:
+    """Lanes are a power of two, so that a row is part of a warp's or whole warps'; each holds about `elements` of the row. A CTA has
+    `threads` or more."""
     n, vector = problem.n, problem.vector
     if n < 1:
         raise PlanError(f"rows of {n} columns; a row has one at least")
     cluster = min(-(-n // problem.row), target.cluster_most)
-    if n > cluster * ROW_MOST:
-        raise PlanError(f"rows of {n} columns; {target.cluster_most} CTAs of {ROW_MOST} share one")
+    if n > cluster * ROW:
+        raise PlanError(f"rows of {n} columns; {target.cluster_most} CTAs of {ROW} share one")
     columns = -(-(-(-n // cluster)) // vector) * vector
     lanes = 1
     while lanes * elements < columns and lanes < THREADS_MOST:
         lanes *= 2
-    return Cut(cluster, columns, lanes, max(THREADS, lanes) // lanes)
+    return Cut(cluster, columns, lanes, max(threads, lanes) // lanes)
 
 
 def plan(problem: Norm | NormBackward, target: Target) -> Plan:
@@ -106,11 +109,8 @@ def plan(problem: Norm | NormBackward, target: Target) -> Plan:
 
 def plan_forward(problem: Norm, target: Target) -> Plan:
     """A CTA a tile: short rows several a CTA, long rows a CTA each, then a cluster each."""
-    plain = not (
-        problem.centre or problem.residual or problem.bias_dtype
-    )  # what else a thread holds leaves no room for long pieces
-    c = cut(problem, target, ELEMENTS_LONG if plain and problem.n >= LONG else ELEMENTS)
-    box = Boxes(problem, c)
+    c, ahead = cut_forward(problem, target)
+    box = Boxes(problem, c, ahead)
     tensors = [box.tile("x"), box.tile("y", output=True)]
     tensors += [box.tile("residual")] if problem.residual else []
     tensors += [box.parameter("weight", problem.weight_dtype)] if problem.weight_dtype else []
@@ -123,9 +123,18 @@ def plan_forward(problem: Norm, target: Target) -> Plan:
     return assemble(problem, target, c, roles, tuple(tensors), why=why)
 
 
+def cut_forward(problem: Norm, target: Target) -> tuple[Cut, int]:
+    """The cut, and how many vectors of weight and of bias are under way before one is used: no more than leave registers for enough CTAs."""
+    if not problem.residual and problem.n >= (LONG_CENTRE if problem.centre else LONG):
+        return cut(problem, target, ELEMENTS_LONG, THREADS_CENTRE), 1 if problem.n < ROW else 0
+    light = not (problem.centre or problem.residual or problem.bias_dtype)
+    return cut(problem, target, ELEMENTS, THREADS_CENTRE if problem.centre else THREADS), 2 if light else 0
+
+
 def plan_backward(problem: NormBackward, target: Target) -> Plan:
     """Persistent CTAs where parameters have gradients, so that there are few partial sums; else a CTA a tile."""
-    c = cut(problem, target, BACKWARD_ELEMENTS)
+    elements = BACKWARD_ELEMENTS if problem.n < BACKWARD_LONG else BACKWARD_ELEMENTS_LONG
+    c = cut(problem, target, elements, BACKWARD_THREADS)
     box = Boxes(problem, c)
     parameters = [name for name, wanted in (("dweight", problem.dweight), ("dbias", problem.dbias)) if wanted]
     tensors = [box.tile("x"), box.tile("dy"), box.statistic("rstd")]
@@ -147,6 +156,7 @@ class Boxes:
 
     problem: Norm | NormBackward
     cut: Cut
+    ahead: int | None = None
 
     def tile(self, name: str, output: bool = False) -> Tensor:
         """[m, n] in the dtype of x."""
@@ -155,7 +165,8 @@ class Boxes:
 
     def parameter(self, name: str, dtype: str) -> Tensor:
         """[n], along the columns."""
-        return Tensor(name, dtype, (self.problem.n,), (self.cut.columns,), vector=self.problem.vector)
+        columns, vector = (self.cut.columns,), self.problem.vector
+        return Tensor(name, dtype, (self.problem.n,), columns, vector=vector, ahead=self.ahead)
 
     def statistic(self, name: str, output: bool = False) -> Tensor:
         """[m], along the rows."""
@@ -179,10 +190,13 @@ def assemble(
     c: Cut,
     roles: Roles,
     tensors: tuple[Tensor, ...],
-    parameters: int = 0,
+    walking: int = 0,
     why: tuple[str, ...] = (),
 ) -> Plan:
-    """What forward and backward share: letters, sums over warps, and room for the threads of a column to meet."""
+    """What forward and backward share: letters, sums over warps, and room for the threads of a column to meet.
+
+    walking  CTAs an SM that walk over tiles, adding up columns; 0: a CTA a tile
+    """
     (role,) = roles
     mail = Ring(
         "mail", LETTERS if c.cluster > 1 else 0, role.name, role.name, ("letters",),
@@ -191,7 +205,7 @@ def assemble(
     buffers = (
         Buffer("letters", (c.cluster, c.rows), "float32", LETTERS, each=role.name),
         Buffer("sums", (c.rows, SUMS * max(1, c.lanes // WARP)), "float32"),
-        *((Buffer("columns", (c.rows, c.columns), "float32"),) if parameters and c.rows > 1 else ()),
+        *((Buffer("columns", (c.rows, c.columns), "float32"),) if walking and c.rows > 1 else ()),
     )
     return Plan(
         operator="norm" if isinstance(problem, Norm) else "norm_backward",
@@ -203,8 +217,8 @@ def assemble(
         memory=Memory(buffers, barriers=barriers((mail,), roles), members=((role.name, 1),)),
         tensors=tensors,
         rings=(mail,),
-        ctas_an_sm=max(1, BACKWARD_THREADS // roles.threads) if parameters else 1,
-        persistent=parameters > 0,
+        ctas_an_sm=walking or 1,
+        persistent=walking > 0,
         why=(
             f"{c.lanes} threads a row: {-(-c.columns // c.lanes)} elements each, {problem.vector * itemsize(problem.dtype)} bytes a load",
             *why,

@@ -4,7 +4,7 @@ import functools
 
 import torch
 
-from cute_kernels.norms.plan import ROW_MOST, Norm, NormBackward, plan
+from cute_kernels.norms.plan import ROW, Norm, NormBackward, plan
 from cute_kernels.plan import Plan, PlanError, Target
 from cute_kernels.runtime import inputs
 
@@ -15,7 +15,7 @@ def planned(operator: str, problem: Norm | NormBackward, target: Target) -> Plan
     try:
         return plan(problem, target)
     except PlanError as error:
-        most = target.cluster_most * ROW_MOST
+        most = target.cluster_most * ROW
         raise ValueError(f"{operator}: x has rows of {problem.n}; it takes up to {most} on {target.arch}") from error
 
 

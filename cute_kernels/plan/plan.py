@@ -18,6 +18,7 @@ class Tensor:
 
     box     what one TMA copy moves, where TMA moves it, between here and a stage of `buffer`
     vector  elements a thread moves at once, where threads move it
+    ahead   of a vector along the columns: how many such moves are under way before one is used; None: all, to stay in registers
     """
 
     name: str
@@ -27,6 +28,7 @@ class Tensor:
     buffer: str = ""
     vector: int = 1
     output: bool = False
+    ahead: int | None = None
 
 
 @dataclass(frozen=True)

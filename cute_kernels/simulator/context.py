@@ -67,6 +67,9 @@ class Context(Walk):
         values[:rows, :columns] = source
         return Fragment(self.worker, values, columns)
 
+    def prefetch(self, tensor: GlobalTensor, row: int, column: int) -> None:
+        self.worker.step("prefetch")
+
     def read_columns(self, tensor: GlobalTensor, column: int) -> Any:
         (columns,) = tensor.box
         values = np.zeros(columns, np.float32)

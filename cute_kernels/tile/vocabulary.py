@@ -131,6 +131,9 @@ class Context(Protocol):
     def read(self, tensor: Any, row: Any, column: Any) -> Fragment:
         """Box (row, column) from global memory into registers, by the threads. Beyond the tensor: zeros that no row_sum counts."""
 
+    def prefetch(self, tensor: Any, row: Any, column: Any) -> None:
+        """Box (row, column) will be read soon: start moving it into the L2 cache. A hint: nothing waits, nothing happens beyond the tensor."""
+
     def read_columns(self, tensor: Any, column: Any) -> Any:
         """Box `column` of a vector that runs along the columns, laid out as `read` lays out rows: for `apply`."""
 

@@ -73,7 +73,7 @@ def test_clusters_out_of_short_rows(monkeypatch: pytest.MonkeyPatch, name: str) 
 
 @pytest.mark.parametrize("name", NORMS)
 def test_many_rows_a_cluster(name: str) -> None:
-    simulation = assert_right(name, Case(1001, 17, "float32", "float32", bias="float32"))
+    simulation = assert_right(name, Case(1001, 40, "float32", "float32", bias="float32"))
     assert simulation.plans[1].persistent
     assert simulation.reports[1].blocks < 1001 // simulation.plans[1].rows
 
@@ -86,7 +86,7 @@ def test_traffic_is_what_the_schedule_says() -> None:
     assert report.bytes_written == 2 * m * n + 2 * 4 * clusters * n  # dx, and two rows of partial sums a cluster
     tiles = -(-m // plan.rows)
     assert (
-        report.bytes_read == 2 * 3 * m * n + 2 * tiles * n + 2 * 4 * tiles * plan.rows
+        report.bytes_read == 2 * 3 * m * n + 2 * clusters * n + 2 * 4 * tiles * plan.rows
     )  # x, residual, dy; weight; both statistics
 
 
@@ -236,22 +236,3 @@ def test_torch_compile_traces_the_backward() -> None:
     assert all(map(torch.equal, *results))
     called = [str(node.target) for graph in graphs for node in graph.graph.nodes]
     assert sum("cute_kernels.norm_backward" in name for name in called) == 1
-
-
-@pytest.mark.parametrize("name", NORMS)
-@pytest.mark.parametrize("wants", [(True, True, True), (True, False, False), (False, True, False)])
-def test_formulas_that_stand_in_for_the_kernel_on_a_gpu(name: str, wants: gradients.Wants) -> None:
-    generator = torch.Generator().manual_seed(0)
-    x, residual, dy, dsum = torch.randn(4, 5, 3, 40, generator=generator).unbind()
-    weight, centre = torch.randn(40, generator=generator), name == "layer_norm"
-    z = x + residual
-    centred = z - z.mean(-1, keepdim=True) if centre else z
-    rstd = torch.rsqrt(centred.square().mean(-1) + 1e-6)
-    stats = torch.stack([rstd, z.mean(-1)]) if centre else rstd[None]
-    saved = gradients.Saved(x, residual, weight, stats, 0.5)
-    with cute_kernels.simulate():
-        fused = gradients.forward(x, residual, dy, dsum, weight, stats, 0.5, list(wants))
-    for ours, theirs in zip(gradients.formulas(saved, dy, dsum, wants), fused, strict=True):
-        assert (ours is None) == (theirs is None)
-        if ours is not None and theirs is not None:
-            torch.testing.assert_close(ours, theirs, rtol=2e-5, atol=2e-5)

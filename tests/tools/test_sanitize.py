@@ -33,7 +33,7 @@ def test_a_complaint_is_an_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complains: str, code: int, ran: list[str]
 ) -> None:
     tool, python, log = tmp_path / "compute-sanitizer", tmp_path / "python", tmp_path / "log"
-    tool.write_text(f'#!/bin/sh\necho "$* $CUTE_KERNELS_FUSED_NORM_BACKWARD" >> {log}\n[ "$2" != {complains} ]\n')
+    tool.write_text(f'#!/bin/sh\necho "$*" >> {log}\n[ "$2" != {complains} ]\n')
     python.write_text("#!/bin/sh\n")
     for script in (tool, python):
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
@@ -43,7 +43,7 @@ def test_a_complaint_is_an_exit_code(
     assert sanitize.main([]) == code
     lines = log.read_text().splitlines()
     assert [line.split()[1] for line in lines] == ran
-    assert all("--report-api-errors no --error-exitcode 1" in line and line.endswith("--calls 1") for line in lines)
+    assert all("--report-api-errors no --error-exitcode 1" in line and line.endswith("--calls") for line in lines)
 
 
 def test_without_a_gpu_it_says_what_is_needed(capsys: pytest.CaptureFixture[str]) -> None:

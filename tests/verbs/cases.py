@@ -145,8 +145,10 @@ def cases() -> Iterator[Case]:
         for n in (8, 200, 1000, 2048):
             yield norm_case(programs.copy, copied, 37, Norm(n, dtype, vector=vector))
             yield norm_case(programs.sum_rows, summed, 21, Norm(n, dtype, vector=vector))
-        scale = Norm(1000, dtype, weight_dtype="float32", vector=min(vector, 4))
-        yield norm_case(programs.scale_columns, scaled, 19, scale)
+        scale = Norm(2000, dtype, weight_dtype="float32", vector=min(vector, 4))
+        yield from (
+            norm_case(programs.scale_columns, scaled, 19, replace(scale, centre=centre)) for centre in (False, True)
+        )
         yield norm_case(programs.inverse_roots, rooted, 9, Norm(512, dtype, vector=vector), approximate=2**-21)
         for n in (8, 200, 1000):
             yield from norm_option_cases(n, dtype, vector)

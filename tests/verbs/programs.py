@@ -73,8 +73,9 @@ def write_row_sums(ctx: Any) -> None:
 
 @tile.jit
 def read_row_factors(ctx: Any) -> None:
-    """read_rows: dx = x · rstd + mean."""
+    """prefetch, beyond the tensor too; read_rows: dx = x · rstd + mean."""
     for index in range(ctx.first, ctx.tiles, ctx.step):
+        ctx.prefetch(ctx.x, index + ctx.step, ctx.rank)
         x = ctx.read(ctx.x, index, ctx.rank)
         rows = (ctx.read_rows(ctx.rstd, index), ctx.read_rows(ctx.mean, index))
         ctx.apply(x, lambda v, r, m: v * r + m, rows=rows)
