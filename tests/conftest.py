@@ -1,13 +1,24 @@
-"""Figures that tests measure, and the table of the contract, printed at the end of the run: pytest hides what a test prints, xdist's
-workers even without capture."""
+"""What holds for every test: a kernel cache of the run's own, as users have theirs; and figures that tests measure, and the table of
+the contract, printed at the end of the run: pytest hides what a test prints, xdist's workers even without capture."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.contract import matrix
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of compiled kernels, for tests and the processes they start: never the user's."""
+    where = tmp_path_factory.mktemp("kernels")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUTE_KERNELS_CACHE", str(where))
+        patch.delenv("CUTE_KERNELS_NO_CACHE", raising=False)
+        yield where
 
 
 @pytest.fixture

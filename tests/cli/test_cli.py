@@ -155,7 +155,6 @@ def test_cache_lists_and_clears(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CUTE_KERNELS_CACHE", str(tmp_path))
-    monkeypatch.delenv("CUTE_KERNELS_NO_CACHE", raising=False)
     kernel = plan(LinearNorm(64, 512, "bfloat16"), SM90A)
     path = cache.store("a" * 64, kernel, b"a library")
     assert path
