@@ -4,7 +4,8 @@
     python tools/carry_objects.py check FOLDER                   on the GPU: load, launch and judge them, the compiler hidden
 
 Both machines need this source tree, and the same versions of nvidia-cutlass-dsl (of the same CUDA toolkit: cu12 or cu13) and of tvm-ffi;
-the second needs of the DSL its runtime library alone. A program of one's own does as `check` does: it sets CUTE_KERNELS_CACHE.
+the second needs of the DSL its runtime library alone. A program of one's own finds the kernels as `check` does, by CUTE_KERNELS_CACHE; it
+packs its own configurations by running once with that set, on any machine with such a GPU.
 """
 
 import argparse
