@@ -95,7 +95,7 @@ def test_strides_of_a_single_row_mean_nothing(call: Call) -> None:
     arguments = of_rows(call.arguments(), lambda t: t[:1].clone())
     with cute_kernels.simulate() as simulation:
         expected = call(**arguments)
-        for stride in (1, 7, 1 << 40):
+        for stride in (1, 301, 1 << 40):
             odd = {n: t.as_strided(t.shape, (stride, 1)) for n, t in tensors(arguments).items() if n in BY_ROW}
             assert torch.equal(call(**arguments | odd), expected)
     assert len(set(simulation.plans)) == 1
