@@ -35,8 +35,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("figures")
     for text in texts:
         terminalreporter.write_line(text)
-    passed = matrix.count(report.nodeid for report in reports if report.passed)
-    if any(test in {function for function, _ in passed} for rule in matrix.RULES for test in rule.tests):
+    passed = [report.nodeid for report in reports if report.passed]
+    if any(folder in name for name in passed for folder in ("contract/", "gpu/")):
         terminalreporter.section("the contract: tests passed for each operator")
-        for line in matrix.table(passed):
+        for line in matrix.table(matrix.count(passed)):
             terminalreporter.write_line(line)

@@ -69,6 +69,7 @@ def test_doctor_finds_the_simulator_at_work(capsys: pytest.CaptureFixture[str]) 
     found = json.loads(capsys.readouterr().out)
     assert found["simulator"] == "works"
     assert found["packages"]["torch"]
+    assert found["compiled kernels in"] == str(cache.folder())
     assert main(["doctor"]) == WELL
     assert "simulator              works" in capsys.readouterr().out
 
