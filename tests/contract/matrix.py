@@ -118,6 +118,7 @@ RULES = (
             "test_compile_without_a_graph_break",
             "test_compile_takes_eps_as_an_input",
             "test_inductor_gives_the_gradients_of_eager",
+            "test_inductor_gives_the_bits_of_eager",
         ),
     ),
     Rule(

@@ -18,14 +18,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def wide(x: torch.Tensor) -> torch.Tensor:
     """The same values as columns of a wider tensor, NaN around them."""
-    room = torch.full((*x.shape[:-1], x.shape[-1] + 16), float("nan"), dtype=x.dtype)
+    room = x.new_full((*x.shape[:-1], x.shape[-1] + 16), float("nan"))
     room[..., 8:-8] = x
     return room[..., 8:-8]
 
 
 def misaligned(x: torch.Tensor) -> torch.Tensor:
     """The same values one element past an aligned address."""
-    room = torch.empty(x.numel() + 1, dtype=x.dtype)
+    room = x.new_empty(x.numel() + 1)
     room[1:] = x.flatten()
     return room[1:].view(x.shape)
 
@@ -145,7 +145,9 @@ def test_arrays_of_other_libraries(call: Call) -> None:
     arguments |= {name: value.half() for name, value in tensors(arguments).items()}
     arrays = arguments | {name: value.numpy() for name, value in tensors(arguments).items()}
     with cute_kernels.simulate():
-        assert torch.equal(call(**arrays), call(**arguments))
+        out = call(**arrays)
+        assert torch.equal(out, call(**arguments))
+    assert (type(out), out.device.type) == (torch.Tensor, "cpu")
 
 
 def test_arrays_that_run_backwards(call: Call) -> None:

@@ -14,6 +14,8 @@ import torch
 import cute_kernels as ck
 from cute_kernels.cli.catalogue import OPERATORS
 from cute_kernels.runtime import launch
+from tests.contract.conftest import Call, tensors
+from tests.contract.test_inputs import LAYOUTS
 from tests.gpu.test_operators import CALLS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +26,75 @@ Operation = tuple[Callable[..., torch.Tensor], Arguments]
 
 @pytest.fixture(params=CALLS)
 def operation(request: pytest.FixtureRequest) -> Operation:
+    """An operator, or the gradient of one, and its arguments."""
     return CALLS[request.param]()
+
+
+@pytest.fixture(params=[name for name in CALLS if "dx" not in name])
+def forward(request: pytest.FixtureRequest) -> Operation:
+    """An operator and its arguments."""
+    return CALLS[request.param]()
+
+
+class Exported:
+    """An array of another library: of a tensor only what DLPack asks for."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.tensor.__dlpack_device__()
+
+
+def test_arrays_of_other_libraries(forward: Operation) -> None:
+    operator, arguments = forward
+    exported = {n: Exported(value) for n, value in arguments.items() if isinstance(value, torch.Tensor)}
+    y = operator(**arguments | exported)
+    assert y.device == arguments["x"].device
+    assert torch.equal(y, operator(**arguments))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_of_every_tensor(operation: Operation, layout: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """A narrower move may add a row in another order, so bits may differ."""
+    operator, arguments = operation
+    arguments = arguments | {"x": arguments["x"][:300]}
+    changed = {n: layout(value) for n, value in arguments.items() if isinstance(value, torch.Tensor)}
+    expected = operator(**arguments).float()
+    for name, value in changed.items():
+        torch.testing.assert_close(operator(**arguments | {name: value}).float(), expected, rtol=2**-6, atol=2**-6)
+    torch.testing.assert_close(operator(**arguments | changed).float(), expected, rtol=2**-6, atol=2**-6)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_opcheck(name: str, grad: bool) -> None:
+    call = Call(OPERATORS[name])
+    arguments = moved(call.arguments(), "cuda")
+    for value in tensors(arguments).values():
+        value.requires_grad_(grad)
+    assert set(torch.library.opcheck(*call.registered(arguments)).values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_inductor_gives_the_bits_of_eager(forward: Operation, mode: str) -> None:
+    """With and without CUDA graphs, which Inductor captures at its second call; doubling rounds nothing."""
+    torch._dynamo.reset()
+    operator, arguments = forward
+    compiled = torch.compile(lambda **given: operator(**given) * 2, fullgraph=True, mode=mode)
+    for _ in range(4):
+        assert torch.equal(compiled(**arguments), operator(**arguments) * 2)
+
+
+def test_autocast_with_float32_weights(forward: Operation) -> None:
+    operator, arguments = forward
+    expected = operator(**arguments)
+    wide = {"weight": arguments["weight"].float()} if "weight" in arguments else {}
+    with torch.autocast("cuda", torch.bfloat16):
+        assert torch.equal(operator(**arguments | wide), expected)
 
 
 def moved(arguments: Arguments, device: str) -> Arguments:
@@ -67,10 +137,8 @@ def test_threads_that_compile_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path:
         assert len(list(tmp_path.glob("*.so"))) == len(set(scales))
 
 
-def test_the_first_call_inside_a_capture_says_what_to_do(operation: Operation, monkeypatch: pytest.MonkeyPatch) -> None:
-    operator, arguments = operation
-    if operator not in (ck.rms_norm, ck.layer_norm, ck.linear_norm):
-        pytest.skip("a backward has a forward before it")
+def test_the_first_call_inside_a_capture_says_what_to_do(forward: Operation, monkeypatch: pytest.MonkeyPatch) -> None:
+    operator, arguments = forward
     expected = operator(**arguments)
     monkeypatch.setattr(launch, "_ready", {})
     with pytest.raises(RuntimeError, match="call it once before the capture"), torch.cuda.graph(torch.cuda.CUDAGraph()):
@@ -119,6 +187,7 @@ def test_importing_survives_a_fork() -> None:
     lines = (
         "import os, torch, cute_kernels as ck",
         "ck.rms_norm, ck.linear_norm",
+        "assert not torch.cuda.is_initialized()",
         "child = os.fork()",
         "x = torch.randn(50, 512, device='cuda')",
         "torch.testing.assert_close(ck.rms_norm(x), torch.nn.functional.rms_norm(x, (512,), eps=1e-6))",
