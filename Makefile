@@ -1,4 +1,4 @@
-# Everything runs in .venv, which the first target that needs it sets up: a machine with Python 3.10 or newer is enough.
+# Everything runs in .venv, which the first target that needs it sets up: a machine with Python, 3.10 to 3.13, is enough.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed

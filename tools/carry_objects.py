@@ -4,7 +4,8 @@
     python tools/carry_objects.py check FOLDER                   on the GPU: load, launch and judge them, the compiler hidden
 
 Both machines need this source tree, and the same versions of nvidia-cutlass-dsl (of the same CUDA toolkit: cu12 or cu13) and of tvm-ffi;
-the second needs of the DSL its runtime library alone. A program of one's own does as `check` does: it sets CUTE_KERNELS_CACHE.
+the second needs of the DSL its runtime library alone. A program of one's own finds the kernels as `check` does, by CUTE_KERNELS_CACHE; it
+packs its own configurations by running once with that set, on any machine with such a GPU.
 """
 
 import argparse
@@ -19,10 +20,13 @@ from typing import Any
 
 import torch
 
+from cute_kernels.__main__ import NO_GPU
 from cute_kernels.cli.catalogue import OPERATORS, Operator
 from cute_kernels.cli.run import judged
 from cute_kernels.runtime import cache, launch
+from cute_kernels.runtime.errors import TargetError
 from cute_kernels.runtime.simulate import simulate
+from cute_kernels.runtime.targets import here
 
 ROWS = 300  # kernels do not depend on it
 COMPILER = "cutlass._mlir"
@@ -60,7 +64,8 @@ class Hidden(MetaPathFinder):
 
 
 def check() -> bool:
-    """Run every case from the cache alone; whether all results are right and nothing was compiled."""
+    """Run every case from the cache alone; whether all results are right and nothing was compiled. TargetError without a GPU."""
+    here()
     sys.meta_path.insert(0, Hidden())
     right = True
     for operator, case in cases():
@@ -86,7 +91,11 @@ def main() -> int:
     options = parser.parse_args()
     os.environ["CUTE_KERNELS_CACHE"] = str(options.folder)
     os.environ.pop("CUTE_KERNELS_NO_CACHE", None)
-    return not (pack(options.arch) if options.do == "pack" else check())
+    try:
+        return not (pack(options.arch) if options.do == "pack" else check())
+    except TargetError as error:
+        print(error, file=sys.stderr)
+        return NO_GPU
 
 
 if __name__ == "__main__":

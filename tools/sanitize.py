@@ -3,8 +3,8 @@
     python tools/sanitize.py [memcheck synccheck racecheck]    the tools named, else all three
     python tools/sanitize.py --calls                           the calls alone, as each tool runs them
 
-The calls run once without a tool first, which shows that all is well without it. The fused backward of the norms is switched on; each
-process compiles its kernels, some twenty, unless CUTE_KERNELS_CACHE keeps them.
+The calls run once without a tool first, which shows that all is well without it. The fused backward of the norms is switched on.
+The first process compiles their kernels, some twenty, which the others find in the cache.
 """
 
 import argparse

@@ -5,6 +5,7 @@ from typing import Any
 
 from cute_kernels.runtime import cache
 
+MIB = 1 << 20
 UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))  # of an age, and their seconds
 
 
@@ -39,12 +40,12 @@ def place() -> str:
 
 def describe(found: dict[str, Any]) -> str:
     """The same for people."""
-    where = found["folder"] or "nowhere: the cache is switched off"
+    where = found["folder"] or "nowhere: the cache is switched off by CUTE_KERNELS_NO_CACHE, or there is no home folder"
     if "removed" in found:
         return f"{where}: {found['removed']} kernel(s) removed"
     rows = found["kernels"]
     total = sum(row["bytes"] for row in rows)
-    head = f"{where}: {len(rows)} kernel(s), {total / 1e6:.1f} MB of at most {found['limit'] / 1e6:.0f} MB"
+    head = f"{where}: {len(rows)} kernel(s), {total / MIB:.1f} MiB of at most {found['limit'] / MIB:.0f} MiB"
     lines = [
         f"{row['operator']:14} {row['arch']:8} {row['bytes'] / 1e3:6.0f} KB  used {age(row['age']):>6} ago  {row['problem']}"
         for row in rows

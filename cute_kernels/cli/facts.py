@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from cute_kernels.cli.catalogue import OPERATORS
+from cute_kernels.runtime import cache
 
 PACKAGES = ("torch", "nvidia-cutlass-dsl", "apache-tvm-ffi", "numpy", "ml_dtypes", "greenlet")
 
@@ -35,7 +36,7 @@ def describe_operators(rows: list[dict[str, Any]]) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What `doctor` shows: versions, GPUs, and for both back ends "works" or what is in the way."""
+    """What `doctor` shows: versions, GPUs, for both back ends "works" or what is in the way, and where compiled kernels are kept."""
     import torch
 
     return {
@@ -47,6 +48,7 @@ def machine() -> dict[str, Any]:
         "GPUs": gpus(),
         "simulator": simulator_verdict(),
         "GPU kernels": gpu_verdict(),
+        "compiled kernels in": str(cache.folder() or "memory alone"),
     }
 
 

@@ -44,6 +44,9 @@ def rms_norm(
 
     Returns y, or a tuple: y; with `return_residual` z, rounded to x's dtype (x itself where there is no residual); with
     `return_stats` None (where a layer norm has the mean) and rstd, float32 of x's leading shape, not differentiated.
+
+    Raises TypeError or ValueError, before anything runs and on one line, for an argument that is none of these; TargetError
+    where x is on a GPU that the kernels do not run on. Tensors may be arrays of any library that speaks DLPack.
     """
     return RMS.call(x, residual, weight, bias, weight_offset, eps, return_residual, return_stats)
 
@@ -91,6 +94,8 @@ class Operator:
         if weight is None and weight_offset:
             refuse(self.name, "weight_offset", f"{weight_offset} without a weight", "0.0 there")
         eps = inputs.epsilon(self.name, eps, self.eps)
+        return_residual = inputs.flag(self.name, "return_residual", return_residual)
+        return_stats = inputs.flag(self.name, "return_stats", return_stats)
         watched = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
         with_sum = return_residual and residual is not None
         y, total, stats = self.registered(*tensors, weight_offset, eps, with_sum, return_stats or watched)

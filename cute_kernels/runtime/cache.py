@@ -4,9 +4,8 @@ A kernel is one file, named by its key and complete or absent: the shared librar
 SHA-256 of all that. It is written under another name and renamed; whoever finds it corrupt takes it for missing and writes it anew.
 Where nothing can be written, processes work from memory.
 
-    CUTE_KERNELS_CACHE      a folder, or "1" for $XDG_CACHE_HOME/cute_kernels or ~/.cache/cute_kernels; unset, nothing is kept, as long
-                            as no kernel loaded from disk has been launched on a GPU by the tests. What is in the folder is loaded as
-                            code: keep it to yourself
+    CUTE_KERNELS_CACHE      the folder; unset, $XDG_CACHE_HOME/cute_kernels or else ~/.cache/cute_kernels. What is in the folder is
+                            loaded as code: keep it to yourself
     CUTE_KERNELS_NO_CACHE   anything but "" or "0": no disk
 """
 
@@ -54,16 +53,20 @@ class Entry:
 
 
 def folder() -> Path | None:
-    """Where kernels are kept; None where the cache is not switched on or nobody has a home."""
-    named = os.environ.get("CUTE_KERNELS_CACHE")
-    if not named or os.environ.get("CUTE_KERNELS_NO_CACHE", "0") not in ("", "0"):
+    """Where kernels are kept; None where the cache is switched off or nobody has a home."""
+    if os.environ.get("CUTE_KERNELS_NO_CACHE", "0") not in ("", "0"):
         return None
-    if named == "1":
-        named = f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/cute_kernels"
+    named = os.environ.get("CUTE_KERNELS_CACHE") or f"{user_caches()}/cute_kernels"
     try:
         return Path(named).expanduser().absolute()
     except RuntimeError:
         return None
+
+
+def user_caches() -> str:
+    """Where programs of this user cache things: as the XDG base directories say, which count only if they are absolute."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return named if os.path.isabs(named) else "~/.cache"
 
 
 def key(plan: Plan, toolchain: Mapping[str, Any]) -> str:
@@ -161,7 +164,9 @@ def store(key: str, plan: Plan, library: bytes) -> Path | None:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
         write(path, body + hashlib.sha256(body).digest())
     except OSError as error:
-        warn(f"compiled kernels are not kept: {where}: {error.strerror or error}")
+        warn(
+            f"compiled kernels are not kept: {where}: {error.strerror or error}; CUTE_KERNELS_CACHE names another folder"
+        )
         return None
     evict(where, path)
     return path
@@ -191,7 +196,7 @@ def evict(where: Path, keep: Path) -> None:
         if path.suffix == SUFFIX:
             total += status.st_size
             files.append((status.st_mtime, status.st_size, path))
-        elif time.time() - status.st_mtime > STALE:
+        elif abandoned(status):
             remove(path)
     for _, size, path in sorted(files):
         if total <= LIMIT:
@@ -199,6 +204,11 @@ def evict(where: Path, keep: Path) -> None:
         if path != keep:
             total -= size
             remove(path)
+
+
+def abandoned(status: os.stat_result) -> bool:
+    """Whether whoever wrote an unfinished file, or held a lock, is dead."""
+    return time.time() - status.st_mtime > STALE
 
 
 def scan(where: Path) -> Iterator[tuple[Path, os.stat_result]]:
@@ -229,9 +239,13 @@ def entries() -> list[Entry]:
 
 
 def clear() -> int:
-    """Remove everything the cache wrote, and nothing else; how many kernels that were."""
-    where = folder()
-    return sum(remove(path) and path.suffix == SUFFIX for path, _ in scan(where)) if where else 0
+    """Remove every kernel, and what dead writers left; live ones, and files that are not the cache's, are let be. How many kernels."""
+    where, removed = folder(), 0
+    for path, status in scan(where) if where else ():
+        kept = path.suffix == SUFFIX
+        if kept or abandoned(status):
+            removed += remove(path) and kept
+    return removed
 
 
 @contextlib.contextmanager

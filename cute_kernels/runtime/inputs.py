@@ -4,7 +4,7 @@ Checks see only what torch.compile also sees. What depends on pointers (`rows`, 
 registered operator, on real tensors.
 """
 
-import math
+import sys
 from numbers import Real
 from typing import Any
 
@@ -14,6 +14,7 @@ from cute_kernels.runtime.errors import refuse
 
 HALVES = (torch.bfloat16, torch.float16)
 FLOATS = (*HALVES, torch.float32)
+LARGEST = sys.float_info.max
 WIDEST = 16  # bytes of the widest load; also what TMA asks of base addresses and pitches
 
 
@@ -81,10 +82,17 @@ def number(operator: str, argument: str, value: Any, takes: str = "a finite numb
     """`value` as a float, unless it is none or not finite."""
     if not isinstance(value, Real):
         refuse(operator, argument, repr(value), takes, TypeError)
-    found = float(value)
-    if not -math.inf < found < math.inf:  # which torch.compile traces, as it does not math.isfinite
-        refuse(operator, argument, found, takes)
-    return found
+    # torch.compile traces this, as it does not math.isfinite; an int may be larger than any float.
+    if not -LARGEST <= value <= LARGEST:  # type: ignore[operator]
+        refuse(operator, argument, value, takes)
+    return float(value)
+
+
+def flag(operator: str, argument: str, value: Any) -> bool:
+    """`value`, unless it is neither True nor False: what merely counts as true would select other outputs than was meant."""
+    if not isinstance(value, bool):
+        refuse(operator, argument, repr(value), "True or False", TypeError)
+    return value
 
 
 def rows(x: torch.Tensor) -> torch.Tensor:

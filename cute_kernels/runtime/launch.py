@@ -1,5 +1,6 @@
 """One kernel, run: on the GPU its tensors are on, or in the simulator. Kernels are looked up in memory, then on disk, then compiled."""
 
+import importlib.metadata
 import threading
 from typing import Any
 
@@ -41,14 +42,11 @@ def execute(plan: Plan, tensors: dict[str, torch.Tensor]) -> None:
 
 def launch(plan: Plan, tensors: dict[str, torch.Tensor], x: torch.Tensor) -> None:
     """Launch on the current stream of the device `x` is on, compiling first where this process has not yet."""
-    index = x.device.index
-    kernel = compiled(plan)
-    blocks = blocks_for(plan, x)
-    if index == torch.cuda.current_device():
-        kernel(tensors, blocks)
+    if x.device.index == torch.cuda.current_device():
+        compiled(plan)(tensors, blocks_for(plan, x))
     else:
-        with torch.cuda.device(index):
-            kernel(tensors, blocks)
+        with torch.cuda.device(x.device.index):
+            launch(plan, tensors, x)
 
 
 def blocks_for(plan: Plan, x: torch.Tensor) -> int:
@@ -64,6 +62,7 @@ def compiled(plan: Plan) -> Any:
     """The kernel of `plan`; a thread that asks for one while another is being compiled waits, one that asks for a ready one does not."""
     kernel = _ready.get(plan)
     if kernel is None:
+        refuse_in_a_capture(plan)
         with _compiling:
             kernel = _ready.get(plan)
             if kernel is None:
@@ -73,11 +72,18 @@ def compiled(plan: Plan) -> Any:
     return kernel
 
 
+def refuse_in_a_capture(plan: Plan) -> None:
+    """Loading a kernel takes driver calls that may break the capture of a CUDA graph, and that would be seen only at its end."""
+    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(
+            f"{plan.operator}: the first call of {plan.problem} is inside the capture of a CUDA graph; "
+            "call it once before the capture, which loads its kernel"
+        )
+
+
 def obtain(plan: Plan) -> Any:
     """From the disk; else compiled, and kept there for the next process; from memory alone where the disk cannot help."""
-    from cute_kernels import device
-
-    key = cache.key(plan, device.toolchain()) if cache.folder() else ""
+    key = key_of(plan)
     if not key:
         return compile_now(plan)
     if kernel := from_disk(plan, key):
@@ -86,11 +92,35 @@ def obtain(plan: Plan) -> Any:
         if kernel := from_disk(plan, key):  # the process that was waited for has compiled it
             return kernel
         kernel = compile_now(plan)
+        return (keep(plan, key, kernel) and from_disk(plan, key)) or kernel
+
+
+def key_of(plan: Plan) -> str:
+    """What the kernel of `plan` is called on disk; "" where the disk is not used."""
+    from cute_kernels import device
+
+    if not cache.folder():
+        return ""
+    try:
+        return cache.key(plan, device.toolchain())
+    except (OSError, importlib.metadata.PackageNotFoundError) as error:
+        cache.warn(f"compiled kernels are neither kept nor looked for: {error}")
+        return ""
+
+
+def keep(plan: Plan, key: str, kernel: Any) -> bool:
+    """Whether a kernel just compiled is on disk now; what is in the way is a warning."""
+    from cute_kernels import device
+
+    try:
         library = device.library(kernel)
-        if library is None:
-            cache.warn("compiled kernels are not kept: no working linker (cc, gcc, clang or ld)")
-            return kernel
-        return (cache.store(key, plan, library) and from_disk(plan, key)) or kernel
+    except OSError as error:  # the temporary folder's disk may be full too
+        cache.warn(f"compiled kernels are not kept: {error}")
+        return False
+    if library is None:
+        cache.warn("compiled kernels are not kept: no working linker (cc, gcc, clang or ld)")
+        return False
+    return cache.store(key, plan, library) is not None
 
 
 def compile_now(plan: Plan) -> Any:

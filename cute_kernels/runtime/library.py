@@ -69,7 +69,7 @@ def dual(value: Any) -> bool:
 
 
 def plain(inputs: tuple[Any, ...]) -> bool:
-    """Whether nobody watches the call: no gradient asked for, nothing traced, no subclass, no mode.
+    """Whether nobody watches the call: no gradient asked for, nothing traced, no subclass, no mode, no sign still to be flipped.
 
     Then the forward runs as it is: the dispatcher's way through a Python operator costs more than a short kernel.
     """
@@ -79,7 +79,9 @@ def plain(inputs: tuple[Any, ...]) -> bool:
         return False
     watched = torch.is_grad_enabled()
     for value in inputs:
-        if isinstance(value, torch.Tensor) and (type(value) not in PLAIN or (watched and value.requires_grad)):
+        if isinstance(value, torch.Tensor) and (
+            type(value) not in PLAIN or value.is_neg() or (watched and value.requires_grad)
+        ):
             return False
     return True
 

@@ -69,6 +69,7 @@ def test_doctor_finds_the_simulator_at_work(capsys: pytest.CaptureFixture[str]) 
     found = json.loads(capsys.readouterr().out)
     assert found["simulator"] == "works"
     assert found["packages"]["torch"]
+    assert found["compiled kernels in"] == str(cache.folder())
     assert main(["doctor"]) == WELL
     assert "simulator              works" in capsys.readouterr().out
 
@@ -155,7 +156,6 @@ def test_cache_lists_and_clears(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CUTE_KERNELS_CACHE", str(tmp_path))
-    monkeypatch.delenv("CUTE_KERNELS_NO_CACHE", raising=False)
     kernel = plan(LinearNorm(64, 512, "bfloat16"), SM90A)
     path = cache.store("a" * 64, kernel, b"a library")
     assert path

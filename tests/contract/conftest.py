@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from cute_kernels.cli.catalogue import OPERATORS, Operator
+from cute_kernels.runtime.accuracy import measure
 
 # Fields of a small case, by operator.
 SMALL: dict[str, dict[str, Any]] = {
@@ -57,6 +58,13 @@ class Call:
 def tensors(arguments: Arguments) -> dict[str, torch.Tensor]:
     """Those among the arguments."""
     return {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+
+
+def assert_right(call: Call, arguments: Arguments, **more: Any) -> None:
+    """Hold a call to the correctness rule."""
+    arguments = arguments | more
+    found = measure(call(**arguments), call.operator.reference(**arguments), call.operator.yardstick(**arguments))
+    assert found.right, str(found)
 
 
 def of_rows(arguments: Arguments, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:

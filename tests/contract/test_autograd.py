@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import cute_kernels
 from cute_kernels.runtime import library, simulate
@@ -43,6 +44,36 @@ def test_any_subset(call: Call, count: int) -> None:
                 out.backward(dy)
             assert [name for name in leaves if leaves[name].grad is not None] == list(asked)
             assert all(close(leaves[name].grad, everything[name]) for name in asked)
+
+
+class Work(TorchDispatchMode):
+    """Counts the elements that operators make."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = function(*args, **(kwargs or {}))
+        outputs = found if isinstance(found, (tuple, list)) else (found,)
+        self.elements += sum(output.numel() for output in outputs if isinstance(output, torch.Tensor))
+        return found
+
+
+def test_no_work_for_gradients_that_nobody_asked(call: Call) -> None:
+    arguments = call.arguments()
+
+    def elements(asked: tuple[str, ...]) -> int:
+        leaves = {name: value.detach().requires_grad_(name in asked) for name, value in tensors(arguments).items()}
+        with cute_kernels.simulate():
+            out = call(**arguments | leaves)
+            with Work() as work:
+                torch.autograd.grad(out, [leaves[name] for name in asked], torch.ones_like(out))
+        return work.elements
+
+    everything = elements(tuple(tensors(arguments)))
+    for name in ("x", "weight"):
+        assert elements((name,)) < everything, name
 
 
 def close(one: torch.Tensor | None, other: torch.Tensor) -> bool:

@@ -11,21 +11,21 @@ import pytest
 import torch
 
 import cute_kernels
-from tests.contract.conftest import Call, of_rows, tensors
+from tests.contract.conftest import BY_ROW, Call, assert_right, of_rows, tensors
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
     """The same values as columns of a wider tensor, NaN around them."""
-    room = torch.full((*x.shape[:-1], x.shape[-1] + 16), float("nan"), dtype=x.dtype)
+    room = x.new_full((*x.shape[:-1], x.shape[-1] + 16), float("nan"))
     room[..., 8:-8] = x
     return room[..., 8:-8]
 
 
 def misaligned(x: torch.Tensor) -> torch.Tensor:
     """The same values one element past an aligned address."""
-    room = torch.empty(x.numel() + 1, dtype=x.dtype)
+    room = x.new_empty(x.numel() + 1)
     room[1:] = x.flatten()
     return room[1:].view(x.shape)
 
@@ -40,7 +40,18 @@ def transposed(x: torch.Tensor) -> torch.Tensor:
     return x.t().contiguous().t()
 
 
-LAYOUTS = (wide, misaligned, stepped, transposed)
+def fused(x: torch.Tensor) -> torch.Tensor:
+    """The same values as the middle one of three projections in one tensor, NaN in the others."""
+    nan = torch.full_like(x, float("nan"))
+    return torch.stack([nan, x, nan], dim=-2)[..., 1, :]
+
+
+def negated(x: torch.Tensor) -> torch.Tensor:
+    """The same values, their sign still to be flipped: torch does that when somebody reads them."""
+    return torch._neg_view(-x)
+
+
+LAYOUTS = (wide, misaligned, stepped, transposed, fused, negated)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -71,6 +82,38 @@ def test_expanded_rows(call: Call) -> None:
         assert torch.equal(call(**five), call(**one).expand(5, -1))
 
 
+def test_expanded_columns(call: Call) -> None:
+    arguments = call.arguments()
+    for name, value in tensors(arguments).items():
+        thin = value[..., :1].expand(value.shape)
+        with cute_kernels.simulate():
+            assert torch.equal(call(**{**arguments, name: thin}), call(**{**arguments, name: thin.contiguous()}))
+
+
+def test_strides_of_a_single_row_mean_nothing(call: Call) -> None:
+    """No kernel of their own either."""
+    arguments = of_rows(call.arguments(), lambda t: t[:1].clone())
+    with cute_kernels.simulate() as simulation:
+        expected = call(**arguments)
+        for stride in (1, 301, 1 << 40):
+            odd = {n: t.as_strided(t.shape, (stride, 1)) for n, t in tensors(arguments).items() if n in BY_ROW}
+            assert torch.equal(call(**arguments | odd), expected)
+    assert len(set(simulation.plans)) == 1
+
+
+def test_parameters(call: Call) -> None:
+    arguments = call.arguments()
+    parameters = {name: torch.nn.Parameter(value) for name, value in tensors(arguments).items()}
+    with cute_kernels.simulate():
+        out = call(**arguments | parameters)
+        expected = call.gradients(arguments, torch.ones_like(out), call)
+        out.backward(torch.ones_like(out))
+        with torch.no_grad():
+            assert torch.equal(call(**arguments | parameters), out)
+    assert all(torch.equal(value.grad, expected[name]) for name, value in parameters.items() if value.grad is not None)
+    assert all(value.grad is not None for value in parameters.values())
+
+
 @pytest.mark.parametrize("leading", [(), (6,), (2, 3), (1, 2, 3, 1)])
 def test_leading_shapes(call: Call, leading: tuple[int, ...]) -> None:
     arguments = of_rows(call.arguments(), lambda t: t.view(*leading, -1) if leading else t[0])
@@ -93,6 +136,8 @@ def test_no_tokens(call: Call, leading: tuple[int, ...]) -> None:
     assert out.shape[:-1] == leading
     assert not simulation.reports
     assert all(torch.equal(found[name], torch.zeros_like(arguments[name])) for name in found)
+    with cute_kernels.simulate():
+        assert_right(call, call.arguments())  # nothing was left behind
 
 
 def test_arrays_of_other_libraries(call: Call) -> None:
@@ -100,7 +145,9 @@ def test_arrays_of_other_libraries(call: Call) -> None:
     arguments |= {name: value.half() for name, value in tensors(arguments).items()}
     arrays = arguments | {name: value.numpy() for name, value in tensors(arguments).items()}
     with cute_kernels.simulate():
-        assert torch.equal(call(**arrays), call(**arguments))
+        out = call(**arrays)
+        assert torch.equal(out, call(**arguments))
+    assert (type(out), out.device.type) == (torch.Tensor, "cpu")
 
 
 def test_arrays_that_run_backwards(call: Call) -> None:
@@ -144,6 +191,16 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], type[Except
     "negative eps": (lambda a: {"eps": -1e-6}, ValueError, "eps is -1e-06; it takes"),
     "eps that is not a number": (lambda a: {"eps": float("nan")}, ValueError, "eps is nan; it takes"),
     "infinite eps": (lambda a: {"eps": float("inf")}, ValueError, "eps is inf; it takes None or a finite number >= 0"),
+    "eps beyond any float": (
+        lambda a: {"eps": 10**400},
+        ValueError,
+        "eps is 10000.*…; it takes None or a finite number >=",
+    ),
+    "eps of many lines": (
+        lambda a: {"eps": torch.eye(9)},
+        TypeError,
+        r"eps is tensor\(.*; it takes None or a finite number",
+    ),
     "eps of a string": (lambda a: {"eps": "a"}, TypeError, "eps is 'a'; it takes None or a finite number >= 0"),
     "sparse": (lambda a: {"x": a["x"].to_sparse()}, TypeError, "x is a torch.sparse_coo tensor; it takes a strided"),
     "nested": (
@@ -164,6 +221,21 @@ def test_refusals_are_one_line_before_any_launch(call: Call, what: str) -> None:
     ):
         call(**{**arguments, **change(arguments)})
     assert "\n" not in str(caught.value)
+    assert not simulation.reports
+
+
+WIDER_THAN_ANY_CLUSTER: dict[str, dict[str, Any]] = {
+    "rms_norm": {"x": torch.zeros(1, 262145)},
+    "layer_norm": {"x": torch.zeros(1, 262145)},
+    "linear_norm": {"x": torch.zeros(1, 8).half(), "weight": torch.zeros(1 << 15, 8).half(), "norm": "rms"},
+}
+
+
+def test_rows_wider_than_any_cluster(call: Call) -> None:
+    with cute_kernels.simulate() as simulation, pytest.raises(ValueError, match=f"{call.operator.name}: ") as caught:
+        call(**WIDER_THAN_ANY_CLUSTER[call.operator.name])
+    assert "\n" not in str(caught.value)
+    assert "takes" in str(caught.value)
     assert not simulation.reports
 
 

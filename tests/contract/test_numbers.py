@@ -4,7 +4,38 @@ import pytest
 import torch
 
 import cute_kernels
-from tests.contract.conftest import Call, of_rows, tensors
+from tests.contract.conftest import Call, assert_right, of_rows, tensors
+
+
+def test_rows_with_a_large_mean(call: Call) -> None:
+    arguments = call.arguments()
+    with cute_kernels.simulate():
+        assert_right(call, of_rows(arguments, lambda t: t + 100))
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -300.0, 6e3])
+def test_constant_rows(call: Call, value: float) -> None:
+    arguments = call.arguments()
+    with cute_kernels.simulate():
+        assert_right(call, of_rows(arguments, lambda t: torch.full_like(t, value)))
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-6, 1e-2])
+def test_eps_is_inside_the_root(call: Call, eps: float) -> None:
+    """Rows so small that it decides the result."""
+    arguments = call.arguments()
+    with cute_kernels.simulate():
+        assert_right(call, of_rows(arguments, lambda t: t / 64), eps=eps)
+
+
+def test_float16_sums_do_not_overflow(call: Call) -> None:
+    """Squares of x, and products with a matrix, are far beyond 65504; results are not."""
+    arguments = call.arguments()
+    arguments |= {name: value.half() for name, value in tensors(arguments).items()}
+    if arguments["weight"].dim() == 2:
+        arguments["weight"] = arguments["weight"] * 16
+    with cute_kernels.simulate():
+        assert_right(call, of_rows(arguments, lambda t: (t * 2e4).clamp(-6e4, 6e4)))
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])

@@ -170,6 +170,9 @@ def test_no_rows(name: str) -> None:
         ({"weight": None, "weight_offset": 1.0}, ValueError, "weight_offset is 1.0 without a weight"),
         ({"weight_offset": "x"}, TypeError, "weight_offset is 'x'; it takes a finite number"),
         ({"weight_offset": float("nan")}, ValueError, "weight_offset is nan; it takes a finite number"),
+        ({"weight_offset": 10**400}, ValueError, "weight_offset is 10000.*…; it takes a finite number"),
+        ({"return_stats": "no"}, TypeError, "return_stats is 'no'; it takes True or False"),
+        ({"return_residual": torch.ones(3)}, TypeError, r"return_residual is tensor\(.*\); it takes True or False"),
         ({"residual": torch.zeros(6, 100)}, TypeError, "residual is torch.float32; it takes torch.bfloat16"),
         (
             {"residual": torch.zeros(100).bfloat16()},

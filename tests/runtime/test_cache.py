@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,6 @@ LIBRARY = b"\x7fELF, or so it says" * 100
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     where = tmp_path / "kernels"
     monkeypatch.setenv("CUTE_KERNELS_CACHE", str(where))
-    monkeypatch.delenv("CUTE_KERNELS_NO_CACHE", raising=False)
     cache.sources_of.cache_clear()
     cache.warn.cache_clear()
     yield where
@@ -331,19 +331,25 @@ def test_listed_and_cleared_and_nothing_else_is_touched(folder: Path) -> None:
     assert (first.path, last.path) == (path, folder / f"{KEY}.so")
     assert (last.operator, last.arch, last.problem) == ("linear_norm", "sm_90a", str(PLAN.problem))
     assert (last.bytes, last.used) == (path.stat().st_size, 1e9)
+    writing, dead = folder / f"{KEY}-x1.tmp", folder / f"{KEY}-x2.tmp"
+    for unfinished in (writing, dead):
+        unfinished.touch()
+    os.utime(dead, (time.time() - cache.STALE - 1,) * 2)
     assert cache.clear() == 2
-    assert [file.name for file in folder.iterdir()] == ["mine.so"]
+    assert sorted(folder.iterdir()) == sorted([folder / "mine.so", writing])
 
 
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("CUTE_KERNELS_CACHE")
-    assert cache.folder() is None
-    monkeypatch.setenv("CUTE_KERNELS_CACHE", "1")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache.folder() == tmp_path / "cute_kernels"
-    monkeypatch.delenv("XDG_CACHE_HOME")
+    for ignored in ("", "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", ignored)
+        assert cache.folder() == tmp_path / "home" / ".cache" / "cute_kernels"
+    monkeypatch.setenv("CUTE_KERNELS_CACHE", "")
+    assert cache.folder() == tmp_path / "home" / ".cache" / "cute_kernels"
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache.folder() == tmp_path / ".cache" / "cute_kernels"
     monkeypatch.setenv("CUTE_KERNELS_CACHE", "~/mine")
     assert cache.folder() == tmp_path / "mine"
     monkeypatch.chdir(tmp_path)
@@ -352,6 +358,56 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for off, there in (("1", False), ("0", True), ("", True)):
         monkeypatch.setenv("CUTE_KERNELS_NO_CACHE", off)
         assert (cache.folder() is not None) == there
+
+
+def test_somebody_without_a_home_has_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("CUTE_KERNELS_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    assert cache.folder() is None
+    assert cache.store(KEY, PLAN, LIBRARY) is None
+
+
+def test_threads_that_write_and_read_find_whole_kernels_only() -> None:
+    """Four threads write the same few kernels, over and over, while four look for them."""
+    keys = [letter * 64 for letter in "abc"]
+    for name in keys:
+        assert cache.store(name, PLAN, LIBRARY)
+
+    def work(number: int) -> list[bytes]:
+        seen = []
+        for name in keys * 40:
+            if number % 2:
+                assert cache.store(name, PLAN, LIBRARY)
+            else:
+                path = cache.find(name)
+                assert path
+                seen.append(path.read_bytes())
+        return seen
+
+    with ThreadPoolExecutor(8) as pool:
+        seen = [blob for some in pool.map(work, range(8)) for blob in some]
+    assert len(seen) == 4 * 40 * len(keys)
+    assert len(set(seen)) == 1
+    assert {entry.path.stem for entry in cache.entries()} == set(keys)
+
+
+def test_threads_of_which_one_clears_do_no_harm() -> None:
+
+    def work(number: int) -> None:
+        for _ in range(40):
+            if number == 0:
+                cache.clear()
+            with cache.locked(KEY):
+                assert cache.store(KEY, PLAN, LIBRARY)
+            cache.find(KEY)
+            cache.entries()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
 
 
 def test_switched_off_nothing_is_read_or_written(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -1,13 +1,18 @@
 """Compiled kernels are kept by plan, in memory and on disk, and compiled once however many threads ask."""
 
+import errno
+import os
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 import cute_kernels
 from cute_kernels.linear_norm.plan import LinearNorm, plan
@@ -131,6 +136,64 @@ def test_switched_off_nothing_is_written(
     anew(monkeypatch)
     assert len(back_end.asked) == 2
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("libcute_dsl_runtime.so is not installed"), PackageNotFoundError("a-package")]
+)
+def test_a_toolchain_that_is_not_fully_known_keeps_nothing(
+    back_end: CountingBackEnd, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception
+) -> None:
+    def unknown() -> dict[str, Any]:
+        raise error
+
+    monkeypatch.setattr(back_end, "toolchain", unknown)
+    with pytest.warns(UserWarning, match="neither kept nor looked for"):
+        assert anew(monkeypatch)
+    assert len(back_end.asked) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def full(*arguments: object, **options: object) -> Any:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("where", ["temporary folder", "cache"])
+def test_on_a_full_disk_kernels_live_in_memory(
+    back_end: CountingBackEnd, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    if where == "cache":
+        monkeypatch.setattr(cache, "write", full)
+    else:
+        monkeypatch.setattr(back_end, "library", full)
+    with pytest.warns(UserWarning, match="not kept.*No space left on device"):
+        assert launch.compiled(PLAN) is launch.compiled(PLAN)
+    assert len(back_end.asked) == 1
+    assert not back_end.loaded
+
+
+def test_threads_with_kernels_of_their_own_compile_and_keep_each_once(
+    back_end: CountingBackEnd, tmp_path: Path
+) -> None:
+    plans = [plan(LinearNorm(64, n, "float16"), SM90A) for n in (64, 128, 192, 256)]
+    with ThreadPoolExecutor(16) as pool:
+        kernels = list(pool.map(launch.compiled, plans * 8))
+    assert len(set(map(id, kernels))) == len(plans)
+    assert sorted(map(plans.index, back_end.asked)) == list(range(len(plans)))
+    assert [path.suffix for path in tmp_path.iterdir()] == [".so"] * len(plans)
+
+
+def test_the_first_call_inside_a_capture_says_what_to_do(
+    back_end: CountingBackEnd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch.compiled(OTHER)
+    for name in ("is_initialized", "is_current_stream_capturing"):
+        monkeypatch.setattr(torch.cuda, name, lambda: True)
+    with pytest.raises(RuntimeError, match="first call of LinearNorm.*call it once before the capture") as caught:
+        launch.compiled(PLAN)
+    assert "\n" not in str(caught.value)
+    assert back_end.asked == [OTHER]
+    assert launch.compiled(OTHER)
 
 
 def test_neither_a_kernel_nor_a_compiler(back_end: CountingBackEnd, monkeypatch: pytest.MonkeyPatch) -> None:
