@@ -18,10 +18,10 @@ THREADS_MOST = 512
 ROW = 16384  # columns of a row a CTA takes, at most
 LETTERS = 2
 SUMS = 3  # sums of a row at once, at most
-# Backward holds x̂, dy, the weight and up to two sums of every column, for 8192 elements an SM: short rows 32 a thread and few partial sums,
-# longer ones 16, since their threads meet.
+# Backward holds x̂, dy, the weight and up to two sums of every column, of 16 KiB of x an SM: short rows 32 a thread and few partial sums,
+# longer ones 16, since their threads meet. For a mean, or a third tile to read, a CTA of 8192 columns has no registers left.
 BACKWARD_ELEMENTS, BACKWARD_ELEMENTS_LONG, BACKWARD_LONG = 32, 16, 2048
-BACKWARD_THREADS, BACKWARD_ROW, BACKWARD_SM = 128, 4096, 8192
+BACKWARD_THREADS, BACKWARD_ROW, BACKWARD_ROW_HEAVY, BACKWARD_SM = 128, 8192, 4096, 16384
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class Cut:
         return Role(name, program, warps=self.rows * self.lanes // WARP, teams=teams)
 
 
-def cut(problem: Norm | NormBackward, target: Target, elements: int, threads: int) -> Cut:
+def cut(problem: Norm | NormBackward, target: Target, elements: int, threads: int, row: int = ROW) -> Cut:
     """Lanes are a power of two, so that a row is part of a warp's or whole warps'; each holds about `elements` of the row. A CTA has
-    `threads` or more."""
+    `threads` or more, and takes `row` columns at most where a cluster can share the row."""
     n, vector = problem.n, problem.vector
     if n < 1:
         raise PlanError(f"rows of {n} columns; a row has one at least")
-    cluster = min(-(-n // problem.row), target.cluster_most)
+    cluster = min(-(-n // min(row, problem.row)), target.cluster_most)
     if n > cluster * ROW:
         raise PlanError(f"rows of {n} columns; {target.cluster_most} CTAs of {ROW} share one")
     columns = -(-(-(-n // cluster)) // vector) * vector
@@ -134,7 +134,8 @@ def cut_forward(problem: Norm, target: Target) -> tuple[Cut, int]:
 def plan_backward(problem: NormBackward, target: Target) -> Plan:
     """Persistent CTAs where parameters have gradients, so that there are few partial sums; else a CTA a tile."""
     elements = BACKWARD_ELEMENTS if problem.n < BACKWARD_LONG else BACKWARD_ELEMENTS_LONG
-    c = cut(problem, target, elements, BACKWARD_THREADS)
+    heavy = problem.centre or problem.residual or problem.dsum
+    c = cut(problem, target, elements, BACKWARD_THREADS, BACKWARD_ROW_HEAVY if heavy else BACKWARD_ROW)
     box = Boxes(problem, c)
     parameters = [name for name, wanted in (("dweight", problem.dweight), ("dbias", problem.dbias)) if wanted]
     tensors = [box.tile("x"), box.tile("dy"), box.statistic("rstd")]
@@ -145,7 +146,7 @@ def plan_backward(problem: NormBackward, target: Target) -> Plan:
     tensors += [box.parameter("weight", problem.weight_dtype)] if problem.weight_dtype and problem.dx else []
     tensors += [box.partials(name) for name in parameters]
     roles = Roles((c.role("differentiate", differentiate),))
-    ctas = max(1, BACKWARD_SM // (roles.threads * elements)) if parameters else 0
+    ctas = max(1, BACKWARD_SM // (roles.threads * elements * itemsize(problem.dtype))) if parameters else 0
     walking = f"{ctas} CTAs an SM, walking: {len(parameters)} sums a column stay in registers from tile to tile"
     return assemble(problem, target, c, roles, tuple(tensors), ctas, why=(walking if parameters else "a CTA a tile",))
 
