@@ -109,7 +109,7 @@ def test_every_strategy(name: str, strategy: str) -> None:
 
 
 def test_more_clusters_than_are_held_at_once() -> None:
-    kernel = norm(64 * 20, Norm(8, "float32"))
+    kernel = norm(256 * 20, Norm(8, "float32"))
     report = kernel.run()
     assert report.blocks > 8
     kernel.check()
