@@ -19,7 +19,8 @@ ROW = 16384  # columns of a row a CTA takes, at most
 LETTERS = 2
 SUMS = 3  # sums of a row at once, at most
 # Backward holds x̂, dy, the weight and up to two sums of every column, of 16 KiB of x an SM: short rows 32 a thread and few partial sums,
-# longer ones 16, since their threads meet. For a mean, or a third tile to read, a CTA of 8192 columns has no registers left.
+# longer ones 16, since their threads meet. For a mean, or a third tile to read, a CTA has no registers for 8192 columns, unless a cluster's
+# exchange parts what it holds before from what it holds after.
 BACKWARD_ELEMENTS, BACKWARD_ELEMENTS_LONG, BACKWARD_LONG = 32, 16, 2048
 BACKWARD_THREADS, BACKWARD_ROW, BACKWARD_ROW_HEAVY, BACKWARD_SM = 128, 8192, 4096, 16384
 
@@ -134,7 +135,7 @@ def cut_forward(problem: Norm, target: Target) -> tuple[Cut, int]:
 def plan_backward(problem: NormBackward, target: Target) -> Plan:
     """Persistent CTAs where parameters have gradients, so that there are few partial sums; else a CTA a tile."""
     elements = BACKWARD_ELEMENTS if problem.n < BACKWARD_LONG else BACKWARD_ELEMENTS_LONG
-    heavy = problem.centre or problem.residual or problem.dsum
+    heavy = problem.n <= BACKWARD_ROW and (problem.centre or problem.residual or problem.dsum)
     c = cut(problem, target, elements, BACKWARD_THREADS, BACKWARD_ROW_HEAVY if heavy else BACKWARD_ROW)
     box = Boxes(problem, c)
     parameters = [name for name, wanted in (("dweight", problem.dweight), ("dbias", problem.dbias)) if wanted]
