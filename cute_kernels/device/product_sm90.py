@@ -8,7 +8,7 @@ from cutlass.cute.nvgpu import warpgroup
 from cutlass.tensor_utils import LayoutEnum
 from cutlass.utils import hopper_helpers
 
-from cute_kernels.device.fragments import AccumulatorFragment, AccumulatorRows
+from cute_kernels.device.fragments import AccumulatorFragment, AccumulatorRows, chunks_inside
 from cute_kernels.device.memory import SharedMemory
 from cute_kernels.device.traced import ELEMENT, Traced
 from cute_kernels.plan import Product as ProductPlan
@@ -17,8 +17,10 @@ from cute_kernels.plan import Product as ProductPlan
 class Product(Traced):
     """One member's rows of a, all of b."""
 
-    def __init__(self, product: ProductPlan, memory: SharedMemory, member: Any, rows: AccumulatorRows) -> None:
-        self.product, self.rows = product, rows
+    def __init__(
+        self, product: ProductPlan, memory: SharedMemory, member: Any, rows: AccumulatorRows, rank: Any
+    ) -> None:
+        self.product, self.rows, self.plan, self.rank = product, rows, memory.plan, rank
         self.element = ELEMENT[memory.plan.memory[product.a].dtype]
         height, _, depth = product.tile
         mma = self.atom()
@@ -37,7 +39,14 @@ class Product(Traced):
 
     def accumulator(self) -> AccumulatorFragment:
         shape = self.atom().partition_shape_C(self.product.tile[:2])
-        return AccumulatorFragment(cute.make_rmem_tensor(shape, Float32), self.rows)
+        return AccumulatorFragment(cute.make_rmem_tensor(shape, Float32), self.rows, self.inside())
+
+    def inside(self) -> Any:
+        """For each 8 columns whether the result has them; None where it has all columns of the cluster."""
+        columns = self.product.tile[1]
+        if self.plan.cluster * columns == self.plan.width:
+            return None
+        return chunks_inside(self.rank * columns, 8, columns // 8, self.plan.width)
 
     def multiply(self, accumulator: AccumulatorFragment, slot: Any, fresh: Any = False) -> None:
         mma, values = self.atom(), accumulator.values

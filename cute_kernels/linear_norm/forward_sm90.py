@@ -1,4 +1,4 @@
-"""y = norm(x · weightᵀ) on Hopper: the norm in the epilogue of the product, over the CTAs of a cluster.
+"""y = norm(x · weightᵀ + bias + residual) on Hopper: the norm in the epilogue of the product, over the CTAs of a cluster.
 
 load      1 warp         see load.py
 multiply  2 warpgroups   each owns the accumulators of its 64 rows: multiplies, normalises over the cluster, stores part by part
@@ -10,11 +10,12 @@ multiply  2 warpgroups   each owns the accumulators of its 64 rows: multiplies, 
 from typing import Any
 
 from cute_kernels import tile
+from cute_kernels.linear_norm import epilogue
 
 
 @tile.jit
 def multiply(ctx: Any) -> None:
-    ring, mail, product, staging = ctx.operands, ctx.mail, ctx.product, ctx.staging
+    ring, mail, product = ctx.operands, ctx.mail, ctx.product
     accumulator = product.accumulator()
     slot, letter = ring.start(), mail.start()
     for index in range(ctx.first, ctx.tiles, ctx.step):
@@ -31,21 +32,16 @@ def multiply(ctx: Any) -> None:
             slot = ring.advance(slot)
         product.wait(0)
         ring.release(previous)
-        letter = normalise(ctx, accumulator, letter)
-        for part in staging.parts:
-            staging.acquire()
-            staging.put(part, ctx.part(accumulator, part))
-            staging.publish()
-            staging.store(ctx.y, part, index * ctx.members + ctx.member, ctx.rank * len(staging.parts) + part)
-    staging.drain()
+        letter = finish(ctx, index * ctx.members + ctx.member, accumulator, letter)
+    ctx.staging.drain()
     mail.drain(letter)
 
 
-def normalise(ctx: Any, accumulator: Any, letter: Any) -> Any:
-    """Divide the accumulator's rows by their root mean square over the cluster; returns the mail's next slot."""
-    problem = ctx.plan.problem
-    squares = ctx.row_sum(accumulator, lambda v: v * v)
-    squares, letter = tile.sum_over_cluster(ctx.mail, letter, squares)
-    rstd = ctx.rsqrt(squares / problem.n + problem.eps)
-    ctx.apply(accumulator, lambda v, scale: v * scale, rows=(rstd,))
+def finish(ctx: Any, row: Any, accumulator: Any, letter: Any) -> Any:
+    """The epilogue, all of it in the accumulator's registers; returns the mail's next slot."""
+    parts = [ctx.part(accumulator, part) for part in ctx.staging.parts]
+    for part, product in enumerate(parts):
+        epilogue.keep(ctx, row, part, epilogue.complete(ctx, row, part, product))
+    mean, rstd, letter = epilogue.statistics(ctx, row, letter, (accumulator,))
+    epilogue.store(ctx, row, parts, mean, rstd)
     return letter

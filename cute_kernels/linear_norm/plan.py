@@ -22,6 +22,9 @@ from cute_kernels.plan import (
 )
 from cute_kernels.plan.plan import barriers
 
+PAIR = 2  # neighbouring columns of a thread in a wgmma accumulator
+CHUNK = 8  # columns of 16 bytes: what TMA's pitches are multiples of
+
 
 @dataclass(frozen=True)
 class Tiling:
@@ -39,14 +42,29 @@ class Tiling:
 
 @dataclass(frozen=True)
 class LinearNorm:
-    """Compile-time facts of y[m, n] = norm(x[m, k] · weight[n, k]ᵀ)."""
+    """Compile-time facts of z[m, n] = x[m, k] · weight[n, k]ᵀ + bias + residual, y = norm(z) · norm_weight + norm_bias.
+
+    bias_dtype, norm_weight_dtype, norm_bias_dtype  "" without one
+    residual      add a second input to the product; return_z writes z, return_stats rstd (and mean)
+    """
 
     k: int
     n: int
     dtype: str
     norm: str = "rms"
     eps: float = 1e-6
+    bias_dtype: str = ""
+    norm_weight_dtype: str = ""
+    norm_bias_dtype: str = ""
+    residual: bool = False
+    return_z: bool = False
+    return_stats: bool = False
     tiling: Tiling = Tiling()
+
+    @property
+    def centre(self) -> bool:
+        """Whether the mean is subtracted."""
+        return self.norm == "layer"
 
     @property
     def steps(self) -> int:
@@ -55,14 +73,14 @@ class LinearNorm:
 
     @property
     def cluster(self) -> int:
-        """CTAs that share a row: as few as hold it in slices of whole parts."""
-        parts, most = self.n // self.tiling.part, self.tiling.columns_most // self.tiling.part
-        return next(c for c in range(-(-parts // most), parts + 1) if parts % c == 0)
+        """CTAs that share a row: as few as hold it."""
+        return -(-self.n // self.tiling.columns_most)
 
     @property
     def columns(self) -> int:
-        """Columns of one CTA."""
-        return self.n // self.cluster
+        """Columns of one CTA, in whole parts; those of the cluster may be more than there are, by less than a part a CTA."""
+        part = self.tiling.part
+        return -(-self.n // (self.cluster * part)) * part
 
     @property
     def staged(self) -> int:
@@ -73,8 +91,8 @@ class LinearNorm:
 
 def plan(problem: LinearNorm, target: Target) -> Plan:
     """The plan for `target`, with as many operand stages as fit beside the rest."""
-    if problem.k < 1 or problem.n < 1 or problem.n % problem.tiling.part:
-        raise PlanError(f"K = {problem.k}, N = {problem.n}; N is cut into parts of {problem.tiling.part}")
+    if problem.k < 1 or problem.n < 1 or problem.n % CHUNK:
+        raise PlanError(f"K = {problem.k}, N = {problem.n}; N is a multiple of {CHUNK}")
     build = {"Hopper": hopper, "Blackwell": blackwell}[target.generation]
     for stages in range(problem.tiling.stages_most, 1, -1):
         try:
@@ -118,6 +136,17 @@ def blackwell(problem: LinearNorm, target: Target, stages: int) -> Plan:
     return assemble(problem, target, roles, stages, consumer="epilogue", why=why)
 
 
+def options(problem: LinearNorm, rows: int, vector: int) -> tuple[Tensor, ...]:
+    """The tensors that only some calls have. A thread moves `vector` columns at once, as they lie in its part of the accumulator."""
+    p, part = problem, problem.tiling.part
+    columns = (("bias", p.bias_dtype), ("norm_weight", p.norm_weight_dtype), ("norm_bias", p.norm_bias_dtype))
+    found = [Tensor(name, dtype, (p.n,), (part,), vector=vector) for name, dtype in columns if dtype]
+    found += [Tensor("residual", p.dtype, ("m", p.n), (rows, part), vector=vector)] if p.residual else []
+    found += [Tensor("z", p.dtype, ("m", p.n), (rows, part), "parts", output=True)] if p.return_z else []
+    statistics = ("rstd", "mean") if p.centre else ("rstd",)
+    return (*found, *(Tensor(name, "float32", ("m",), (rows,), output=True) for name in statistics if p.return_stats))
+
+
 def assemble(
     problem: LinearNorm, target: Target, roles: Roles, stages: int, consumer: str, why: tuple[str, ...]
 ) -> Plan:
@@ -159,6 +188,7 @@ def assemble(
             Tensor("x", problem.dtype, ("m", problem.k), (t.rows, t.depth), "x_tiles"),
             Tensor("weight", problem.dtype, (problem.n, problem.k), (columns, t.depth), "weight_tiles"),
             Tensor("y", problem.dtype, ("m", problem.n), (rows, t.part), "parts", output=True),
+            *options(problem, rows, vector=CHUNK if on_tensor_memory else PAIR),
         ),
         rings=rings,
         products=(

@@ -97,6 +97,19 @@ class Plan:
     def tensor(self, name: str) -> Tensor:
         return find("tensor", name, self.tensors)
 
+    def slice(self, tensor: Tensor) -> int:
+        """Columns of a row of `tensor` that one CTA of a cluster holds: its product's where they are the tensor's, else a box."""
+        of_product = self.products and tensor.extents[-1] == self.width
+        return self.products[0].tile[1] if of_product else tensor.box[-1]
+
+    @property
+    def width(self) -> int:
+        """Columns of the product's result, over all CTAs of a cluster: rows of the tensor that b is loaded from."""
+        extent = next(t.extents[0] for t in self.tensors if t.buffer == self.products[0].b)
+        if not isinstance(extent, int):
+            raise PlanError(f"the product has {extent!r} columns; they are fixed when a plan is made")
+        return extent
+
     def stage_bytes(self, ring: Ring) -> int:
         """Bytes that complete a stage: its copies', or the letters' of every CTA in the cluster."""
         return 0 if ring.fill is Fill.MMA else sum(self.memory[name].stage_bytes for name in ring.carries)

@@ -129,7 +129,9 @@ class Context(Protocol):
         What lies beyond the tensor arrives as zeros."""
 
     def read(self, tensor: Any, row: Any, column: Any) -> Fragment:
-        """Box (row, column) from global memory into registers, by the threads. Beyond the tensor: zeros that no row_sum counts."""
+        """Box (row, column) from global memory into registers, by the threads, laid out as the role's fragments.
+
+        Beyond the tensor nothing counts in a row_sum; there are zeros, but in a role with a product anything."""
 
     def read_columns(self, tensor: Any, column: Any) -> Any:
         """Box `column` of a vector that runs along the columns, laid out as `read` lays out rows: for `apply`."""
@@ -153,7 +155,7 @@ class Context(Protocol):
         """Write a columns value, summed over the rows' threads in a fixed order, to box (row, column) of a tensor of one-row boxes."""
 
     def part(self, fragment: Fragment, part: int) -> Fragment:
-        """The columns of a staged part of an accumulator; a view."""
+        """The columns of a staged part of an accumulator; a view: what is applied to it is applied to the accumulator."""
 
     def row_sum(self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), tiles: Any = ()) -> Rows:
         """Σ function(v, *rows, *tiles) over the columns of each row this member holds. All threads of a row get the sum.
@@ -163,7 +165,7 @@ class Context(Protocol):
     def row_sums(
         self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), tiles: Any = ()
     ) -> tuple[Rows, ...]:
-        """row_sum of each value that `function` gives; of fragments that `read` gave. The threads of a row meet once for all of them."""
+        """row_sum of each value that `function` gives. The threads of a row meet once for all of them."""
 
     def apply(
         self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), columns: Any = (), tiles: Any = ()
