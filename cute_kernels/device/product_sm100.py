@@ -107,9 +107,10 @@ class Product(Traced):
         layout = layout_of(self.atom(), self.product.tile, self.element, buffer.stages)
         return cute.make_tensor(cute.recast_ptr(tiles.iterator, layout.inner), layout.outer)
 
-    def multiply(self, turn: Slot, slot: Slot, fresh: Any = False) -> None:
+    def multiply(self, turn: Slot, slot: Slot, fresh: Any = False, other: Slot | None = None) -> None:
         mma, values = self.atom(), self.into.accumulators[None, None, None, turn.index]
+        b = slot if other is None else other
         for k in range(cute.size(self.a, mode=[2])):
             keep = Boolean(True) if k else Boolean(select(Boolean(fresh), Boolean(False), Boolean(True)))
             mma.set(tcgen05.Field.ACCUMULATE, keep)
-            cute.gemm(mma, values, self.a[None, None, k, slot.index], self.b[None, None, k, slot.index], values)
+            cute.gemm(mma, values, self.a[None, None, k, slot.index], self.b[None, None, k, b.index], values)

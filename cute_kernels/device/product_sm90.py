@@ -25,7 +25,7 @@ class Product(Traced):
         height, _, depth = product.tile
         mma = self.atom()
         mine = mma.get_slice(0)
-        own = cute.local_tile(memory.buffer(product.a), (height, depth), (member, 0, None))
+        own = cute.local_tile(memory.buffer(product.a), (height, depth), (memory.plan.share(product, member), 0, None))
         self.a = mma.make_fragment_A(mine.partition_A(own))
         self.b = mma.make_fragment_B(mine.partition_B(memory.buffer(product.b)))
 
@@ -48,12 +48,12 @@ class Product(Traced):
             return None
         return chunks_inside(self.rank * columns, 8, columns // 8, self.plan.width)
 
-    def multiply(self, accumulator: AccumulatorFragment, slot: Any, fresh: Any = False) -> None:
-        mma, values = self.atom(), accumulator.values
+    def multiply(self, accumulator: AccumulatorFragment, slot: Any, fresh: Any = False, other: Any = None) -> None:
+        mma, values, b = self.atom(), accumulator.values, slot if other is None else other
         warpgroup.fence()
         for k in range(cute.size(self.a, mode=[2])):
             mma.set(warpgroup.Field.ACCUMULATE, not (fresh and k == 0))
-            cute.gemm(mma, values, self.a[None, None, k, slot.index], self.b[None, None, k, slot.index], values)
+            cute.gemm(mma, values, self.a[None, None, k, slot.index], self.b[None, None, k, b.index], values)
         warpgroup.commit_group()
 
     def wait(self, pending: int) -> None:

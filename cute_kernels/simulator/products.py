@@ -19,12 +19,13 @@ class Product:
         self.worker, self.events = worker, cta.events
         self.a, self.b = cta.buffer(spec.a, worker.member), cta.buffer(spec.b, worker.member)
         self.shape, self.flops = (rows, columns), 2 * rows * columns * depth
-        self.mine = slice(worker.member * rows, (worker.member + 1) * rows)
+        first = cta.plan.share(spec, worker.member) * rows
+        self.mine = slice(first, first + rows)
         self.valid = inside(worker, columns)
 
-    def operands(self, slot: Any, queue: Queue) -> tuple[Tile, Tile]:
-        """The tiles of a stage, which the next product of the queue will read."""
-        (a,), (b,) = self.a[slot.index], self.b[slot.index]
+    def operands(self, slot: Any, other: Any, queue: Queue) -> tuple[Tile, Tile]:
+        """The tiles of a stage, or of two, which the next product of the queue will read."""
+        (a,), (b,) = self.a[slot.index], self.b[(other or slot).index]
         self.events.will_read(self.worker, queue, a)
         self.events.will_read(self.worker, queue, b)
         self.events.multiplies(self.worker, self.flops)
@@ -54,10 +55,10 @@ class WarpgroupProduct(Product):
     def accumulator(self) -> Fragment:
         return Fragment(self.worker, np.full(self.shape, np.nan, np.float32), self.valid, self.queue)
 
-    def multiply(self, accumulator: Fragment, slot: Any, fresh: Any = False) -> None:
+    def multiply(self, accumulator: Fragment, slot: Any, fresh: Any = False, other: Any = None) -> None:
         worker, queue = self.worker, self.queue
         worker.step("multiply")
-        a, b = self.operands(slot, queue)
+        a, b = self.operands(slot, other, queue)
         self.events.accumulates(worker, accumulator, fresh)
         accumulator.filled = True
         queue.issue(partial(self.run, accumulator.array, a, b, bool(fresh)), "product", self.flops)
@@ -73,10 +74,10 @@ class WarpgroupProduct(Product):
 class TensorProduct(Product):
     """Blackwell: one thread issues to the CTA's tensor core, which accumulates in tensor memory."""
 
-    def multiply(self, accumulator: Any, slot: Any, fresh: Any = False) -> None:
+    def multiply(self, accumulator: Any, slot: Any, fresh: Any = False, other: Any = None) -> None:
         worker, queue = self.worker, self.worker.cta.tensor_queue
         worker.step("multiply")
-        a, b = self.operands(slot, queue)
+        a, b = self.operands(slot, other, queue)
         (into,) = worker.cta.tensor_memory.tiles[accumulator.index]
         self.events.will_accumulate(worker, queue, into, bool(fresh))
         queue.issue(partial(self.run, into.array, a, b, bool(fresh)), "product", self.flops)

@@ -28,8 +28,14 @@ class Ring(Protocol):
     def advance(self, slot: Slot) -> Slot:
         """The next slot. Re-bind it in the loop's own body: `slot = ring.advance(slot)`."""
 
+    def skip(self, slot: Slot, count: Any) -> Slot:
+        """The slot `count` further on, for whoever leaves those between to other members. Re-bind it likewise."""
+
     def acquire(self, slot: Slot) -> None:
         """Filler: wait until the stage's readers have released it, then announce what is to come. Orders my writes after their reads."""
+
+    def publish(self, slot: Slot) -> None:
+        """Filler, where warps fill the stage: my writes may be read, what I have waited for has happened. Every warp of the member says it once."""
 
     def wait(self, slot: Slot) -> None:
         """Drainer: wait until the stage is full. What filled it is visible to me afterwards."""
@@ -69,8 +75,9 @@ class Product(Protocol):
     def accumulator(self) -> Fragment:
         """Hopper: the accumulator registers, uninitialised; make it once, before the loop."""
 
-    def multiply(self, accumulator: Any, slot: Slot, fresh: Any = False) -> None:
+    def multiply(self, accumulator: Any, slot: Slot, fresh: Any = False, other: Slot | None = None) -> None:
         """accumulator (+)= a[slot] · b[slot]ᵀ, asynchronous; `fresh` overwrites. On Blackwell `accumulator` is a slot of the accumulators' ring.
+        `other` is b's slot where b has a ring of its own.
 
         Until a wait that covers it neither the accumulator may be touched nor the stage released."""
 
