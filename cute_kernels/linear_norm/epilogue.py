@@ -46,7 +46,8 @@ def keep(ctx: Any, row: Any, part: int, z: Any) -> None:
 def store(ctx: Any, row: Any, parts: Any, mean: Any, rstd: Any) -> None:
     """y, normalised part by part."""
     for part, z in enumerate(parts):
-        ctx.staging.acquire()  # first: the threads meet here, so the vectors of one part at a time wait in registers
+        # Acquired first: the threads meet there, so that one part's vectors at a time wait in registers.
+        ctx.staging.acquire()
         normalise(ctx, part, z, mean, rstd)
         send(ctx, ctx.y, row, part, z)
 

@@ -93,6 +93,17 @@ EQUIVALENT = {
     ("linear_norm in turn, sm_90a", "linear_norm.load.load_resident", "weights.drain(held)"): OUTLIVED,
 }
 
+# Mutants of which the numbers tell in some runs what no observer does, with the reason.
+ONLY_BY_RESULT = {
+    (
+        "linear_norm in turn, sm_90a",
+        "linear_norm.forward_sm90.multiply_in_turn",
+        "turn = turns.skip(turn, ctx.members)",
+    ): (
+        "a turn that has passed is taken for the next one: the member finds its stages full with another member's rows, all in order"
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Outcome:
