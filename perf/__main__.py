@@ -1,4 +1,4 @@
-"""`python -m perf [norms|norms_backward|linear_norm …] [--peers quack,inductor] [--json FILE]`: tables of ratios within one run."""
+"""`python -m perf [norms|norms_backward|linear_norm|linear_norm_all …] [--peers quack,inductor] [--json FILE]`: tables of ratios within one run."""
 
 import argparse
 import json
@@ -12,11 +12,14 @@ from perf import host, linear_norm, norms
 from perf.table import Row, text
 
 BENCHMARKS = {"norms": norms.run, "norms_backward": norms.run_backward, "linear_norm": linear_norm.run}
+ON_REQUEST = {"linear_norm_all": linear_norm.run_all}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m perf", description=__doc__)
-    parser.add_argument("operators", nargs="*", choices=[*BENCHMARKS, []], help="all of them where none is named")
+    parser.add_argument(
+        "operators", nargs="*", choices=[*BENCHMARKS, *ON_REQUEST, []], help="where none is named, all but *_all"
+    )
     parser.add_argument("--peers", default="inductor", help="comma-separated: inductor, quack (where installed)")
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     parser.add_argument("--commit", help="what is measured, for a copy of the tree that git knows nothing of")
@@ -29,7 +32,7 @@ def main() -> int:
     print(f"{gpu}, commit {commit}")
     rows: list[Row] = []
     for name in options.operators or BENCHMARKS:
-        measured = BENCHMARKS[name](tuple(filter(None, options.peers.split(","))))
+        measured = (BENCHMARKS | ON_REQUEST)[name](tuple(filter(None, options.peers.split(","))))
         print(text(name, measured), flush=True)
         rows += measured
     print(host.report())

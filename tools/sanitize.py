@@ -36,7 +36,13 @@ SHAPES: dict[str, tuple[Any, ...]] = {
         Norm(5, 20000, "float32"),
         Norm(5, 20008, "bfloat16", "bfloat16", bias="bfloat16", residual=True),
     ),
-    "linear_norm": (Linear(1, 8, 64), Linear(130, 200, 320, "float16"), Linear(257, 72, 1280)),
+    "linear_norm": (
+        Linear(1, 8, 64),
+        Linear(130, 200, 320, "float16"),
+        Linear(257, 72, 1280),
+        Linear(131, 72, 24, "bfloat16", "layer", "bfloat16", "float32", "bfloat16", residual=True),
+        Linear(131, 72, 520, "float16", "layer", "float32", "float16", "float32", residual=True),
+    ),
 }
 
 

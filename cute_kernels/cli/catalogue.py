@@ -10,6 +10,10 @@ FUSED = "scheduled kernel, dweight and dbias by partial sums added in a fixed or
 PYTORCH = "PyTorch formulas in float32"
 NORM_VARIANTS = ("residual", "weight", "weight_offset", "bias", "rows over a cluster of 2-16 CTAs")
 
+LINEAR_VARIANTS = (
+    "norm='rms'", "norm='layer'", "bias", "residual", "norm_weight", "norm_bias", "one CTA a row", "rows over a cluster of 2-16 CTAs",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Operator:
@@ -64,6 +68,6 @@ OPERATORS = {
     for operator in (
         Operator("rms_norm", "norms", NORM_VARIANTS, backward=FUSED),
         Operator("layer_norm", "norms", NORM_VARIANTS, backward=FUSED),
-        Operator("linear_norm", "linear_norm", ("norm='rms'", "one CTA a row", "rows over a cluster of 2-16 CTAs")),
+        Operator("linear_norm", "linear_norm", LINEAR_VARIANTS),
     )
 }

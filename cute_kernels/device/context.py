@@ -12,7 +12,7 @@ from cute_kernels.device import fragments, product_sm90, product_sm100
 from cute_kernels.device.memory import SharedMemory
 from cute_kernels.device.rings import Mail, Ring
 from cute_kernels.device.staging import AccumulatorStaging, LaneStaging, Staging
-from cute_kernels.device.tensors import BoxTensor, Columns, PartialTensor, RowVector, VectorTensor
+from cute_kernels.device.tensors import BoxTensor, FragmentTensor, PartialTensor, RowVector, VectorTensor
 from cute_kernels.device.traced import Traced
 from cute_kernels.plan import Drain, Fill, Plan, Role
 from cute_kernels.plan import Product as ProductPlan
@@ -56,7 +56,7 @@ class Context(Traced, tile.Walk):
         self.launch, self.memory, self.role = launch, launch.memory, role
         self.m, self.member, self.members = m, member, role.members
         self.thread = (arch.thread_idx()[0] - 32 * launch.plan.roles.first_warp(role.name)) % role.threads
-        self.row_map = self.make_row_map()
+        self.row_map, self.part_columns = self.make_row_map(), self.columns_of_a_part()
         self.add_rings()
         self.add_products()
         self.add_stagings()
@@ -75,6 +75,11 @@ class Context(Traced, tile.Walk):
         first = self.barrier() + (1 if self.role.teams else 0)  # one row a member: its meetings are the member's
         return fragments.SharedRows(self.thread, self.role.threads // plan.rows, sums, first)
 
+    def columns_of_a_part(self) -> int:
+        """Columns of a part as the role stages it; 0 where it stages none."""
+        mine = [self.plan.memory[s.buffer].shape[1] for s in self.plan.stagings if s.role == self.role.name]
+        return mine[0] if mine else 0
+
     def add_rings(self) -> None:
         for ring, pointer in rings_of(self.plan, self.memory.barriers(), self.member):
             if self.role.name not in (ring.filled_by, ring.drained_by):
@@ -91,14 +96,14 @@ class Context(Traced, tile.Walk):
         for product in self.plan.products:
             epilogue = any(r.fill is Fill.MMA and r.drained_by == self.role.name for r in self.plan.rings)
             if product.into and (epilogue or product.role == self.role.name):
-                self.tmem = product_sm100.TensorMemory(product, self.memory, self.row_map)
+                self.tmem = product_sm100.TensorMemory(product, self.memory, self.row_map, self.rank)
             if product.role == self.role.name:
                 setattr(self, product.name, self.make_product(product))
 
     def make_product(self, product: ProductPlan) -> Any:
         if product.into:
             return product_sm100.Product(product, self.memory, self.tmem)
-        return product_sm90.Product(product, self.memory, self.member, self.row_map)
+        return product_sm90.Product(product, self.memory, self.member, self.row_map, self.rank)
 
     def add_stagings(self) -> None:
         for staging in self.plan.stagings:
@@ -127,11 +132,12 @@ class Context(Traced, tile.Walk):
     def thread_tensor(self, tensor: TensorPlan, value: Any) -> Any:
         """A tensor that threads move themselves, by what runs along its first extent."""
         if tensor.extents == ("m",):
-            return RowVector(self.plan, value, self.row_map, self.rank)
+            return RowVector(tensor, value, self.row_map, self.rank)
         if isinstance(tensor.extents[0], str) and tensor.extents[0] != "m":
             shared = self.memory.buffer("columns")[None, None, 0] if self.plan.rows > 1 else None
             return PartialTensor(self.plan, tensor, value, self.row_map, shared, self.meet)
-        return VectorTensor(self.plan, tensor, value, self.row_map)
+        kind = FragmentTensor if self.plan.products else VectorTensor
+        return kind(self.plan, tensor, value, self.row_map)
 
     # -- the verbs ------------------------------------------------------------------------------------------------
 
@@ -152,27 +158,20 @@ class Context(Traced, tile.Walk):
         box, stage = tensor.boxes[None, row, column], tensor.stages[None, slot.index]
         cute.copy(tensor.atom, box, stage, tma_bar_ptr=ring.full(slot))
 
-    def row_of(self, row: Any) -> Any:
-        """This thread's row of tile `row`, as an index of the tensor."""
-        return row * self.plan.rows + self.row_map.row(0)
-
     def read(self, tensor: VectorTensor, row: Any, column: Any) -> Any:
-        at = self.row_of(row)
-        return tensor.read(at, column, at < self.m)
+        return tensor.read(row, column, self.m)
 
     def prefetch(self, tensor: VectorTensor, row: Any, column: Any) -> None:
-        at = self.row_of(row)
-        tensor.prefetch(at, column, at < self.m)
+        tensor.prefetch(row, column, self.m)
 
     def read_columns(self, tensor: VectorTensor, column: Any) -> Any:
-        return Columns(tensor, column)
+        return tensor.read_columns(column)
 
     def write(self, tensor: VectorTensor, row: Any, column: Any, fragment: Any) -> None:
-        at = self.row_of(row)
-        tensor.write(at, column, at < self.m, fragment)
+        tensor.write(row, column, self.m, fragment)
 
     def part(self, fragment: Any, part: int) -> fragments.Part:
-        return fragments.Part(fragment, part)
+        return fragments.Part(fragment, part, self.part_columns)
 
     def row_sum(self, fragment: Any, function: Callable[..., Any], rows: Any = (), tiles: Any = ()) -> Any:
         return fragment.row_sum(function, rows, tiles)

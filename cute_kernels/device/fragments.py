@@ -1,6 +1,7 @@
 """Tiles in registers. Each kind knows which rows a thread holds, and so how a row's sum is completed over its threads.
 
-AccumulatorFragment with AccumulatorRows   a wgmma accumulator: two rows a thread, each shared by a quad of lanes
+AccumulatorFragment with AccumulatorRows   a wgmma accumulator: two rows a thread, each shared by a quad of lanes; a Part is some columns of it,
+                                           and QuadFragment what is read from global memory in the same layout
 RowFragment with LaneRows                  tensor memory read by lanes: a row a thread, whole
 RowFragment with SharedRows                global memory read by threads: a row for neighbouring threads, or for whole warps
 """
@@ -127,25 +128,77 @@ class SharedRows(RowMap):
             self.sums[self.top, first + self.replica // WARP] = own
 
 
-class AccumulatorFragment(Traced):
-    """A register tensor of layout ((2, 2, columns / 8), 1, 1), whose mode (0, 1) tells the thread's two rows apart."""
+class QuadRows(Traced):
+    """What fragments of two rows a thread have in common: the thread has pairs of columns, 8 apart, of each of its rows.
 
-    def __init__(self, values: Any, rows: RowMap) -> None:
-        self.values, self.rows = values, rows
+    inside  for each pair, whether it lies inside the tensor; None where all do
+    """
+
+    rows: RowMap
+    inside: Any
 
     def of_row(self, i: int) -> Any:
-        """A view of this thread's part of its row i."""
-        return self.values[(None, i, None), 0, 0]
+        """A (2, pairs) tensor: this thread's part of its row i."""
+        raise NotImplementedError
+
+    def value(self, i: int) -> Any:
+        """The same as a float32 vector."""
+        return self.of_row(i).load().to(Float32)
 
     def row_sum(self, function: Callable[..., Any], rows: Any, tiles: Any) -> Any:
+        return self.row_sums(lambda *values: (function(*values),), rows, tiles)[0]
+
+    def row_sums(self, function: Callable[..., Any], rows: Any, tiles: Any) -> tuple[Any, ...]:
         count = self.rows.count
-        own = [function(self.of_row(i).load(), *(pick(r, i, count) for r in rows)) for i in range(count)]
-        return pack([self.rows.complete(total(values)) for values in own])
+        several = [
+            function(self.value(i), *(pick(r, i, count) for r in rows), *(t.value(i) for t in tiles))
+            for i in range(count)
+        ]
+        own = [[total(values, self.of_row(i).shape, self.inside) for values in several[i]] for i in range(count)]
+        return tuple(pack([self.rows.complete(of_row) for of_row in sums]) for sums in zip(*own, strict=True))
 
     def apply(self, function: Callable[..., Any], rows: Any, columns: Any, tiles: Any) -> None:
         for i in range(self.rows.count):
-            view = self.of_row(i)
-            view.store(function(view.load(), *(pick(r, i, self.rows.count) for r in rows)))
+            others = [*(pick(r, i, self.rows.count) for r in rows), *(c.value for c in columns)]
+            self.of_row(i).store(function(self.value(i), *others, *(t.value(i) for t in tiles)))
+
+
+class AccumulatorFragment(QuadRows):
+    """A register tensor of layout ((2, 2, columns / 8), 1, 1), whose mode (0, 1) tells the thread's two rows apart."""
+
+    def __init__(self, values: Any, rows: RowMap, inside: Any = None) -> None:
+        self.values, self.rows, self.inside = values, rows, inside
+
+    def of_row(self, i: int) -> Any:
+        return self.pairs(i, 0, cute.size(self.values) // 4)
+
+    def pairs(self, i: int, first: int, count: int) -> Any:
+        """A view of `count` pairs of row i."""
+        layout = cute.make_layout((2, count), stride=(1, 4))
+        return cute.make_tensor(self.values.iterator + (4 * first + 2 * i), layout)
+
+
+class Part(QuadRows):
+    """The columns of a staged part of an accumulator; a view."""
+
+    def __init__(self, fragment: AccumulatorFragment, part: int, columns: int) -> None:
+        self.fragment, self.part, self.rows = fragment, part, fragment.rows
+        self.count = columns // 8
+        first = part * self.count
+        self.inside = None if fragment.inside is None else fragment.inside[first : first + self.count]
+
+    def of_row(self, i: int) -> Any:
+        return self.fragment.pairs(i, self.part * self.count, self.count)
+
+
+class QuadFragment(QuadRows):
+    """A tile read from global memory, a register tensor for each of the thread's rows, in the tensor's own type."""
+
+    def __init__(self, loaded: list[Any], rows: RowMap, inside: Any = None) -> None:
+        self.loaded, self.rows, self.inside = loaded, rows, inside
+
+    def of_row(self, i: int) -> Any:
+        return self.loaded[i]
 
 
 class RowFragment(Traced):
@@ -187,16 +240,7 @@ class RowFragment(Traced):
 
     def own_sum(self, values: Any) -> Any:
         """Of the thread's elements that lie inside the tensor."""
-        return total(values if self.inside is None else self.without_outside(values))
-
-    def without_outside(self, values: Any) -> Any:
-        """Zeros for chunks beyond the tensor, whatever the function made of them."""
-        kept = cute.make_rmem_tensor(self.loaded.shape, Float32)
-        kept.store(values)
-        for j, inside in enumerate(self.inside):
-            for i in range(self.loaded.shape[0]):
-                kept[i, j] = Float32(select(inside, kept[i, j], Float32(0.0)))
-        return kept.load()
+        return total(values, self.loaded.shape, self.inside)
 
     def apply(self, function: Callable[..., Any], rows: Any, columns: Any, tiles: Any) -> None:
         if columns and not rows and not tiles:
@@ -216,16 +260,23 @@ class ColumnSums(Traced):
         self.values.store(self.values.load() + function(fragment.value, *(t.value for t in tiles)))
 
 
-def total(values: Any) -> Any:
-    """The sum of a thread's own elements."""
-    return values.reduce(cute.ReductionOp.ADD, Float32(0.0), 0)
+def total(values: Any, shape: Any, inside: Any = None) -> Any:
+    """The sum of a thread's own elements, (vector, chunks) of them; of those chunks that lie inside the tensor."""
+    if inside is None:
+        return values.reduce(cute.ReductionOp.ADD, Float32(0.0), 0)
+    held, own = cute.make_rmem_tensor(shape, Float32), Float32(0.0)
+    held.store(values)
+    for j, within in enumerate(inside):
+        chunk = held[0, j]
+        for i in range(1, shape[0]):
+            chunk = chunk + held[i, j]
+        own = Float32(select(within, own + chunk, own))
+    return own
 
 
-class Part(Traced):
-    """The columns of a staged part of an accumulator, not yet taken out."""
-
-    def __init__(self, fragment: AccumulatorFragment, part: int) -> None:
-        self.fragment, self.part = fragment, part
+def chunks_inside(first: Any, step: int, count: int, extent: int) -> list[Any]:
+    """For chunks that start at first, first + step, …, whether each lies inside a row of `extent` columns."""
+    return [first + j * step < extent for j in range(count)]
 
 
 def zeros(rows: RowMap) -> Any:
@@ -234,5 +285,7 @@ def zeros(rows: RowMap) -> Any:
 
 
 def select(condition: Any, a: Any, b: Any) -> Any:
-    """a where `condition` holds, else b, without a branch."""
+    """a where `condition` holds, else b, without a branch. What is known while tracing, as all of a single CTA's columns are, costs nothing."""
+    if isinstance(condition, bool):
+        return a if condition else b
     return cutlass.select_(condition, a, b)

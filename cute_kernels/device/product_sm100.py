@@ -8,7 +8,7 @@ from cutlass._mlir.dialects import nvvm
 from cutlass.cute.nvgpu import tcgen05
 from cutlass.utils import blackwell_helpers
 
-from cute_kernels.device.fragments import LaneRows, RowFragment, select
+from cute_kernels.device.fragments import LaneRows, RowFragment, chunks_inside, select
 from cute_kernels.device.memory import SharedMemory
 from cute_kernels.device.rings import Ring
 from cute_kernels.device.traced import ELEMENT, Slot, Traced
@@ -16,6 +16,8 @@ from cute_kernels.plan import Product as ProductPlan
 
 arch = cute.arch
 K_MAJOR = cute.nvgpu.OperandMajorMode.K
+LOADED = 16  # columns a tcgen05.ld: wider ones want as many neighbouring registers, and more of them in all
+CHUNK = 8  # columns that are inside the result together, or beyond it
 
 
 def tiled_mma(product: ProductPlan, element: Any) -> Any:
@@ -49,8 +51,10 @@ class TensorCoreRing(Ring):
 class TensorMemory(Traced):
     """The CTA's accumulators in tensor memory: (rows, columns, stages)."""
 
-    def __init__(self, product: ProductPlan, memory: SharedMemory, rows: LaneRows) -> None:
-        self.plan, self.rows = memory.plan.memory.accumulators, rows
+    def __init__(self, product: ProductPlan, memory: SharedMemory, rows: LaneRows, rank: Any) -> None:
+        self.plan, self.rows, self.width = memory.plan.memory.accumulators, rows, memory.plan.width
+        self.whole = memory.plan.cluster * product.tile[1] == self.width
+        self.first = rank * product.tile[1]
         element = ELEMENT[memory.plan.memory[product.a].dtype]
         mma = tiled_mma(product, element)
         shape = cute.append(mma.partition_shape_C(product.tile[:2]), self.plan.stages)
@@ -61,14 +65,18 @@ class TensorMemory(Traced):
     def read(self, slot: Slot, part: int) -> RowFragment:
         accumulator = self.accumulators[(None, None), 0, 0, slot.index]
         tile = cute.local_tile(accumulator, (self.lanes, self.part_columns), (0, part))
-        atom = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(self.part_columns)), Float32)
+        atom = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(LOADED)), Float32)
         mine = tcgen05.make_tmem_copy(atom, tile).get_slice(self.rows.thread)
         coordinates = mine.partition_D(cute.make_identity_tensor((self.lanes, self.part_columns)))
         values = cute.make_rmem_tensor(coordinates.shape, Float32)
         cute.copy(atom, mine.partition_S(tile), values)
         arch.fence_view_async_tmem_load()
-        flat = cute.make_tensor(values.iterator, cute.make_layout(self.part_columns))
-        return RowFragment(flat, self.rows)
+        chunks = self.part_columns // CHUNK
+        row = cute.make_tensor(values.iterator, cute.make_layout((CHUNK, chunks)))
+        first = self.first + part * self.part_columns
+        # Where all are inside it is still said chunk by chunk: sums in that order keep fewer values alive.
+        inside = [True] * chunks if self.whole else chunks_inside(first, CHUNK, chunks, self.width)
+        return RowFragment(row, self.rows, inside)
 
     def free(self) -> None:
         arch.dealloc_tmem(self.pointer, self.plan.allocated)
@@ -99,9 +107,10 @@ class Product(Traced):
         layout = layout_of(self.atom(), self.product.tile, self.element, buffer.stages)
         return cute.make_tensor(cute.recast_ptr(tiles.iterator, layout.inner), layout.outer)
 
-    def multiply(self, turn: Slot, slot: Slot, fresh: Any = False) -> None:
+    def multiply(self, turn: Slot, slot: Slot, fresh: Any = False, other: Slot | None = None) -> None:
         mma, values = self.atom(), self.into.accumulators[None, None, None, turn.index]
+        b = slot if other is None else other
         for k in range(cute.size(self.a, mode=[2])):
             keep = Boolean(True) if k else Boolean(select(Boolean(fresh), Boolean(False), Boolean(True)))
             mma.set(tcgen05.Field.ACCUMULATE, keep)
-            cute.gemm(mma, values, self.a[None, None, k, slot.index], self.b[None, None, k, slot.index], values)
+            cute.gemm(mma, values, self.a[None, None, k, slot.index], self.b[None, None, k, b.index], values)

@@ -47,10 +47,18 @@ class Ring(Traced, tile.RingProtocol):
         following, wraps = slot.index + 1, slot.index + 1 == self.stages
         return Slot(Int32(select(wraps, Int32(0), following)), Int32(select(wraps, slot.phase ^ 1, slot.phase)))
 
+    def skip(self, slot: Slot, count: Any) -> Slot:
+        place = slot.index + count
+        return Slot(Int32(place % self.stages), Int32(slot.phase ^ (place // self.stages & 1)))
+
     def announce(self, slot: Slot) -> None:
-        if self.ring.fill is not Fill.MMA:
+        if self.ring.fill not in (Fill.MMA, Fill.WARPS):
             with arch.elect_one():
                 arch.mbarrier_arrive_and_expect_tx(self.full(slot), self.plan.stage_bytes(self.ring))
+
+    def publish(self, slot: Slot) -> None:
+        with arch.elect_one():
+            arch.mbarrier_arrive(self.full(slot))
 
     def release(self, slot: Slot) -> None:
         with arch.elect_one():

@@ -76,4 +76,4 @@ class LaneStaging(Staging):
         rounded = cute.make_rmem_tensor(fragment.loaded.shape, element)
         rounded.store(fragment.value.to(element))
         row = self.tiles[self.thread, None, self.which(part)]
-        cute.autovec_copy(rounded, row)
+        cute.autovec_copy(cute.make_tensor(rounded.iterator, cute.make_layout(self.buffer.shape[1])), row)

@@ -7,7 +7,7 @@ import cutlass.cute as cute
 from cutlass import Float32, Int64
 from cutlass.cute.nvgpu import cpasync
 
-from cute_kernels.device.fragments import ColumnSums, RowFragment, RowMap, SharedRows, pack, pick
+from cute_kernels.device.fragments import ColumnSums, QuadFragment, RowFragment, RowMap, SharedRows, pack, pick, select
 from cute_kernels.device.memory import stage_layout
 from cute_kernels.device.traced import ELEMENT, Traced
 from cute_kernels.plan import Plan, itemsize
@@ -32,14 +32,17 @@ class BoxTensor(Traced):
 
 
 class VectorTensor(Traced):
-    """Moved by the threads: each a vector at a time, chunk j of a row's threads beside chunk j - 1. Offsets are 64-bit."""
+    """Moved by the threads: each a vector at a time, chunk j of a row's threads beside chunk j - 1. Offsets are 64-bit.
 
-    def __init__(self, plan: Plan, tensor: TensorPlan, value: Any, rows: SharedRows) -> None:
+    A quad that shares an accumulator's row moves vectors of two: the accumulator's own layout.
+    """
+
+    def __init__(self, plan: Plan, tensor: TensorPlan, value: Any, rows: RowMap) -> None:
         self.tensor, self.value, self.rows, self.element = tensor, value, rows, ELEMENT[tensor.dtype]
         self.vector, self.columns, self.extent = tensor.vector, tensor.box[-1], tensor.extents[-1]
         self.step = rows.replicas * self.vector
         self.chunks = -(-self.columns // self.step)
-        self.whole = self.chunks * self.step == self.columns and plan.cluster * self.columns == self.extent
+        self.whole = self.chunks * self.step == self.columns and plan.cluster * plan.slice(tensor) == self.extent
         self.first = rows.replica * self.vector  # of this thread, in the slice of its CTA
 
     def chunks_of(self, row: Any, column: Any) -> Any:
@@ -54,11 +57,12 @@ class VectorTensor(Traced):
         return cute.make_rmem_tensor((self.vector, self.chunks), self.element)
 
     def atom(self) -> Any:
-        """A vector's move. Rows pass once, so they leave the L1 cache to what all rows share."""
+        """A vector's move. Rows that are read in whole vectors side by side pass once, and leave the L1 cache to what all rows share."""
         move = cute.nvgpu.CopyR2GOp() if self.tensor.output else cute.nvgpu.CopyG2ROp()
         bits = self.vector * itemsize(self.tensor.dtype) * 8
         once = cute.nvgpu.CacheEvictionPriority.NO_ALLOCATE
-        keep = {} if len(self.tensor.extents) == 1 else {"l1c_evict_priority": once}
+        passes_once = len(self.tensor.extents) > 1 and isinstance(self.rows, SharedRows)
+        keep = {"l1c_evict_priority": once} if passes_once else {}
         return cute.make_copy_atom(move, self.element, num_bits_per_copy=bits, **keep)
 
     @cute.jit
@@ -73,17 +77,30 @@ class VectorTensor(Traced):
                     if self.inside(column)[j]:
                         cute.copy(atom, source[None, j], target[None, j])
 
-    def read(self, row: Any, column: Any, inside_rows: Any) -> RowFragment:
+    def read(self, row: Any, column: Any, m: Any) -> RowFragment | QuadFragment:
+        """Box (row, column): the thread's row of it, or its rows."""
+        loaded = [self.load(row * self.tensor.box[0] + self.rows.row(i), column, m) for i in range(self.rows.count)]
+        inside = None if self.whole else self.inside(column)
+        kind = RowFragment if self.rows.count == 1 else QuadFragment
+        return kind(loaded[0] if self.rows.count == 1 else loaded, self.rows, inside)
+
+    def read_columns(self, column: Any) -> Any:
+        """Of a vector along the columns: as one row of a box would be."""
+        return Columns(self, column)
+
+    def load(self, row: Any, column: Any, m: Any) -> Any:
+        """The thread's share of one of the tensor's rows; zeros beyond row m."""
         raw = self.registers()
         raw.fill(0.0)
-        self.move(self.chunks_of(row, column), raw, inside_rows, column)
-        return RowFragment(raw, self.rows, None if self.whole else self.inside(column))
+        self.move(self.chunks_of(row, column), raw, row < m, column)
+        return raw
 
     @cute.jit
-    def prefetch(self, row: Any, column: Any, inside_rows: Any) -> None:
-        """Start moving the thread's share into the L2 cache."""
-        source = self.chunks_of(row, column)
-        if inside_rows:
+    def prefetch(self, row: Any, column: Any, m: Any) -> None:
+        """Start moving the thread's share of box (row, column) into the L2 cache."""
+        at = row * self.tensor.box[0] + self.rows.row(0)
+        source = self.chunks_of(at, column)
+        if at < m:
             for j in cutlass.range_constexpr(self.chunks):
                 cute.arch.prefetch(source[None, j].iterator.to_llvm_ptr(), cache_level="L2")
 
@@ -98,13 +115,14 @@ class VectorTensor(Traced):
         starts = [self.first + j * self.step for j in range(self.chunks)]
         return [(at < self.columns) & (column * self.columns + at < self.extent) for at in starts]
 
-    def write(self, row: Any, column: Any, inside_rows: Any, fragment: RowFragment) -> None:
+    def write(self, row: Any, column: Any, m: Any, fragment: RowFragment) -> None:
         """Chunk by chunk: a chunk's columns are needed in registers only while it leaves."""
-        target, inside = self.chunks_of(row, column), self.inside(column)
+        at = row * self.tensor.box[0] + self.rows.row(0)
+        target, inside = self.chunks_of(at, column), self.inside(column)
         for j in range(self.chunks):
             raw = cute.make_rmem_tensor((self.vector,), self.element)
             raw.store(fragment.chunk(j).to(self.element))
-            self.move_chunk(raw, target[None, j], inside_rows if self.whole else inside_rows & inside[j])
+            self.move_chunk(raw, target[None, j], at < m if self.whole else (at < m) & inside[j])
 
 
 class Columns(Traced):
@@ -139,14 +157,29 @@ class Columns(Traced):
         return self.raw.load().to(Float32)
 
 
+class FragmentTensor(VectorTensor):
+    """Read in the layout of an accumulator, whose rows beyond the tensor nobody looks at: they get the values of the last row, since a branch
+    would keep 16-bit elements in a register each."""
+
+    def load(self, row: Any, column: Any, m: Any) -> Any:
+        inside, raw = select(row < m, row, m - 1), self.registers()
+        if not self.whole:
+            raw.fill(0.0)
+        self.move(self.chunks_of(inside, column), raw, True, column)
+        return raw
+
+    def read_columns(self, column: Any) -> RowFragment:
+        return RowFragment(super().load(0, column, 1), self.rows, None if self.whole else self.inside(column))
+
+
 class RowVector(Traced):
     """A float32 for each row of the run-time extent."""
 
-    def __init__(self, plan: Plan, value: Any, rows: RowMap, rank: Any) -> None:
-        self.plan, self.value, self.rows, self.rank = plan, value, rows, rank
+    def __init__(self, tensor: TensorPlan, value: Any, rows: RowMap, rank: Any) -> None:
+        self.height, self.value, self.rows, self.rank = tensor.box[0], value, rows, rank
 
     def read(self, row: Any) -> Any:
-        return pack([self.read_one(row * self.plan.rows + self.rows.row(i)) for i in range(self.rows.count)])
+        return pack([self.read_one(row * self.height + self.rows.row(i)) for i in range(self.rows.count)])
 
     @cute.jit
     def read_one(self, at: Any) -> Any:
@@ -157,7 +190,7 @@ class RowVector(Traced):
 
     def write(self, row: Any, values: Any) -> None:
         for i in range(self.rows.count):
-            self.write_one(row * self.plan.rows + self.rows.row(i), pick(values, i, self.rows.count))
+            self.write_one(row * self.height + self.rows.row(i), pick(values, i, self.rows.count))
 
     @cute.jit
     def write_one(self, at: Any, value: Float32) -> None:
@@ -167,6 +200,8 @@ class RowVector(Traced):
 
 class PartialTensor(VectorTensor):
     """A row of partial sums for each cluster. The threads that share a column meet in shared memory, and add in the order of rows."""
+
+    rows: SharedRows
 
     def __init__(self, plan: Plan, tensor: TensorPlan, value: Any, rows: SharedRows, columns: Any, meet: Any) -> None:
         super().__init__(plan, tensor, value, rows)

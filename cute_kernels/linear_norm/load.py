@@ -1,6 +1,8 @@
-"""The load role of linear_norm, the same on every generation.
+"""The load roles of linear_norm.
 
-load      1 warp        fills the ring: a stage of x and weight for each step of K, up to `stages` steps ahead, on through the ends of tiles
+load            1 warp   fills the ring: a stage of x and weight for each step of K, up to `stages` steps ahead, on through the ends of tiles;
+                         the same on every generation
+load_resident   1 warp   loads this CTA's slice of the weight once, all steps of K, and then fills a ring of x alone
 """
 
 from typing import Any
@@ -19,3 +21,20 @@ def load(ctx: Any) -> None:
             ctx.load(ctx.weight, ring, slot, ctx.rank, k)
             slot = ring.advance(slot)
     ring.drain(slot)
+
+
+@tile.jit
+def load_resident(ctx: Any) -> None:
+    rows, weights, steps = ctx.rows, ctx.weights, ctx.plan.problem.steps
+    slot, held = rows.start(), weights.start()
+    for k in range(steps):
+        weights.acquire(held)
+        ctx.load(ctx.weight, weights, held, ctx.rank, k)
+        held = weights.advance(held)
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        for k in range(steps):
+            rows.acquire(slot)
+            ctx.load(ctx.x, rows, slot, index, k)
+            slot = rows.advance(slot)
+    rows.drain(slot)
+    weights.drain(held)

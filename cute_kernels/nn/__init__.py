@@ -39,7 +39,11 @@ def over_last(
 
 
 class LinearNorm(nn.Linear):
-    """A linear without bias and the norm of its output, in one kernel. Initialised, and saved, as torch.nn.Linear is."""
+    """A linear and the norm of its output, in one kernel: norm(x · weightᵀ + bias [+ residual]) · norm_weight + norm_bias.
+
+    weight and bias are initialised, and saved, as torch.nn.Linear's; with `elementwise_affine` norm_weight is [N] ones, and a layer norm
+    has a norm_bias of zeros. `eps` None means 1e-6 for "rms", 1e-5 for "layer".
+    """
 
     def __init__(
         self,
@@ -48,14 +52,23 @@ class LinearNorm(nn.Linear):
         norm: str = "rms",
         eps: float | None = None,
         *,
+        bias: bool = False,
+        elementwise_affine: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(in_features, out_features, bias=False, device=device, dtype=dtype)
-        self.norm, self.eps = norm, eps
+        super().__init__(in_features, out_features, bias=bias, device=device, dtype=dtype)
+        self.norm, self.eps, self.elementwise_affine = norm, eps, elementwise_affine
+        like: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.norm_weight = nn.Parameter(torch.ones(out_features, **like)) if elementwise_affine else None
+        centred = elementwise_affine and norm == "layer"
+        self.norm_bias = nn.Parameter(torch.zeros(out_features, **like)) if centred else None
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return linear_norm(x, self.weight, norm=self.norm, eps=self.eps)
+    def forward(self, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
+        vectors: dict[str, Any] = {"norm_weight": self.norm_weight, "norm_bias": self.norm_bias}
+        return linear_norm(x, self.weight, self.bias, norm=self.norm, residual=residual, eps=self.eps, **vectors)
 
     def extra_repr(self) -> str:
-        return f"{self.in_features}, {self.out_features}, norm={self.norm!r}, eps={self.eps}"
+        parts = [f"{self.in_features}, {self.out_features}, norm={self.norm!r}, eps={self.eps}"]
+        parts += ["bias=True"] if self.bias is not None else []
+        return ", ".join([*parts, *(["elementwise_affine=True"] if self.elementwise_affine else [])])

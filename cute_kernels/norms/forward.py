@@ -17,7 +17,7 @@ def normalise(ctx: Any) -> None:
     weight, bias = read_parameters(ctx)
     for index in range(ctx.first, ctx.tiles, ctx.step):
         x = read_sum(ctx, index)
-        mean, square, letter = tile.mean_and_square(ctx, letter, x, problem.n, problem.centre)
+        mean, square, letter = tile.mean_and_square(ctx, letter, (x,), problem.n, problem.centre)
         rstd = ctx.rsqrt(square + problem.eps)
         write_extras(ctx, index, x, mean, rstd)
         scale(ctx, x, mean, rstd, weight, bias)

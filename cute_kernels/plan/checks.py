@@ -74,7 +74,7 @@ def check_ring(plan: "Plan", ring: Ring) -> None:
             name in plan.roles.names, f"ring {ring.name}: no role {name!r}; there are {', '.join(plan.roles.names)}"
         )
     require(ring.stages >= 0, f"ring {ring.name} has {ring.stages} stages")
-    require(bool(ring.carries), f"ring {ring.name} carries nothing")
+    require(bool(ring.carries) or ring.fill is Fill.WARPS, f"ring {ring.name} carries nothing")
     for name in ring.carries:
         check_carried(plan, ring, name)
     multiply = {product.role for product in plan.products if product.into}
@@ -106,7 +106,8 @@ def check_products(plan: "Plan") -> None:
     for product in plan.products:
         role, a, b = plan.roles[product.role], plan.memory[product.a], plan.memory[product.b]
         rows, columns, depth = product.tile
-        operands, shapes = ((rows * role.members, depth), (columns, depth)), (a.shape, b.shape)
+        height = rows if any(ring.in_turn and a.name in ring.carries for ring in plan.rings) else rows * role.members
+        operands, shapes = ((height, depth), (columns, depth)), (a.shape, b.shape)
         require(operands == shapes, f"{product.name} takes {operands}; stages of {a.name} and {b.name} are {shapes}")
         if product.into:
             memory = plan.memory.accumulators

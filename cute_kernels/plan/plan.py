@@ -35,7 +35,7 @@ class Tensor:
 class Product:
     """A matrix product a · bᵀ on the tensor cores: `role` multiplies `tile` = (rows, columns, depth) at a time.
 
-    a, b  buffers, K-major (a row of a buffer runs along K). Members of `role` share out a's rows.
+    a, b  buffers, K-major (a row of a buffer runs along K). Members of `role` share out a's rows, or take a's tiles in turn.
     into  "" for accumulators in the role's registers, else the tensor-memory region
     """
 
@@ -99,18 +99,35 @@ class Plan:
     def tensor(self, name: str) -> Tensor:
         return find("tensor", name, self.tensors)
 
+    def share(self, product: Product, member: Any) -> Any:
+        """Which `tile[0]` rows of a stage of a `member` multiplies: its own, or all there are where tiles are taken in turn."""
+        return member if self.memory[product.a].shape[0] > product.tile[0] else 0
+
+    def slice(self, tensor: Tensor) -> int:
+        """Columns of a row of `tensor` that one CTA of a cluster holds: its product's where they are the tensor's, else a box."""
+        of_product = self.products and tensor.extents[-1] == self.width
+        return self.products[0].tile[1] if of_product else tensor.box[-1]
+
+    @property
+    def width(self) -> int:
+        """Columns of the product's result, over all CTAs of a cluster: rows of the tensor that b is loaded from."""
+        extent = next(t.extents[0] for t in self.tensors if t.buffer == self.products[0].b)
+        if not isinstance(extent, int):
+            raise PlanError(f"the product has {extent!r} columns; they are fixed when a plan is made")
+        return extent
+
     def stage_bytes(self, ring: Ring) -> int:
         """Bytes that complete a stage: its copies', or the letters' of every CTA in the cluster."""
         return 0 if ring.fill is Fill.MMA else sum(self.memory[name].stage_bytes for name in ring.carries)
 
     def full_arrivals(self, ring: Ring) -> int:
-        """Arrivals a full barrier counts: the one announcement, or the one commit."""
-        return 1
+        """Arrivals a full barrier counts: the one announcement, the one commit, or those of a member's warps."""
+        return self.roles[ring.filled_by].warps if ring.fill is Fill.WARPS else 1
 
     def empty_arrivals(self, ring: Ring) -> int:
         """Arrivals an empty barrier counts: derived from who drains."""
         role = self.roles[ring.drained_by]
-        members = 1 if ring.each else role.members
+        members = 1 if ring.each or ring.in_turn else role.members
         counts = {Drain.WARPS: role.warps * members, Drain.PEERS: role.warps * self.cluster, Drain.MMA: 1}
         return counts[ring.drain]
 

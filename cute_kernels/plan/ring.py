@@ -10,6 +10,7 @@ class Fill(Enum):
     TMA = "tma"  # one announcement, then the bytes of the copies
     MAIL = "mail"  # likewise, but the bytes come from the CTAs of the cluster through DSMEM, this one included
     MMA = "mma"  # the tensor core, by tcgen05.commit, when the products so far are done
+    WARPS = "warps"  # each warp of the one member that fills it, once
 
 
 class Drain(Enum):
@@ -24,8 +25,11 @@ class Drain(Enum):
 class Ring:
     """`stages` stages, filled by one role and drained by another (or the same, for mail).
 
-    carries  the buffers of which a stage is one stage each; with Fill.MMA the tensor-memory region
+    carries  the buffers of which a stage is one stage each; with Fill.MMA the tensor-memory region; with Fill.WARPS maybe nothing: then
+             a stage only says that something has been reached
     each     the role of which every member has a ring of its own; "" for one ring a CTA
+    in_turn  a stage is for one of the members that drain the ring, whose turn it is; else for all of them. Who leaves stages to others
+             must know, before it waits for its next one, that those were full: a parity tells only neighbouring phases apart
     stages 0 is a ring the plan leaves out: a program may start and drain it, which does nothing
     """
 
@@ -37,3 +41,4 @@ class Ring:
     fill: Fill = Fill.TMA
     drain: Drain = Drain.WARPS
     each: str = ""
+    in_turn: bool = False

@@ -24,6 +24,7 @@ class Context(Walk):
         super().__init__(grid.plan, grid.m, worker.cta.number, grid.blocks, worker.cta.rank)
         self.worker, self.events, self.cta = worker, grid.events, worker.cta
         self.member, self.members, self.threads = worker.member, worker.role.members, worker.role.threads
+        self.beyond = np.float32("nan" if grid.plan.products else 0)  # what `read` gives beyond the tensor
         self.part_columns = part_columns(grid.plan, worker.role.name)
         self.buffers = {t.name: self.cta.buffer(t.buffer, worker.member) for t in grid.plan.tensors if t.buffer}
         for name, thing in things(grid, cluster, worker, self.part_columns).items():
@@ -60,7 +61,7 @@ class Context(Walk):
 
     def read(self, tensor: GlobalTensor, row: int, column: int) -> Fragment:
         source = tensor.part(row, column)
-        values = np.zeros(tensor.box, np.float32)
+        values = np.full(tensor.box, self.beyond, np.float32)
         self.worker.step("read", values.size // self.threads, source.nbytes)
         self.events.box(self.worker, tensor, (row, column), source.size, False)
         rows, columns = source.shape
@@ -72,7 +73,7 @@ class Context(Walk):
 
     def read_columns(self, tensor: GlobalTensor, column: int) -> Any:
         (columns,) = tensor.box
-        values = np.zeros(columns, np.float32)
+        values = np.full(columns, self.beyond, np.float32)
         self.worker.step("read columns", columns // self.threads)
         source = tensor.array[column * columns : (column + 1) * columns]
         self.events.box(self.worker, tensor, (column,), source.size, False)

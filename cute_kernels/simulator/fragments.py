@@ -32,10 +32,11 @@ class Fragment:
 class View:
     """Some columns of a fragment, in the same registers."""
 
-    __slots__ = ("array", "columns", "of")
+    __slots__ = ("array", "of", "valid")
 
     def __init__(self, of: Fragment, columns: slice) -> None:
         self.of, self.array = of, of.array[:, columns]
+        self.valid = min(max(of.valid - columns.start, 0), self.array.shape[1])
 
     @property
     def queue(self) -> Queue | None:
@@ -48,7 +49,3 @@ class View:
     @property
     def filled(self) -> bool:
         return self.of.filled
-
-    @property
-    def valid(self) -> int:
-        return int(self.array.shape[1])

@@ -151,6 +151,8 @@ def awaited(plan: Plan, ring: Ring, member: int) -> tuple[Callable[[], str], Cal
         filler = plan.roles[ring.filled_by]
         if ring.fill is Fill.MMA:
             return f"{filler.name}'s products (publish_after_mma)"
+        if ring.fill is Fill.WARPS:
+            return f"{each(filler)} (publish, {filler.warps} each)"
         source = "its copies" if ring.fill is Fill.TMA else f"the letters of {plan.cluster} CTAs"
         return f"{each(filler)} (acquire), then {plan.stage_bytes(ring)} bytes of {source}"
 

@@ -184,7 +184,7 @@ class GlobalTensor:
         and columns of a cluster whose last CTAs are left without any."""
         extent, box = self.extents[axis], self.box[axis]
         unit = max(box, plan.rows) if self.spec.extents[axis] == "m" else box
-        cluster = plan.cluster * box if axis == len(self.box) - 1 else 0
+        cluster = plan.cluster * plan.slice(self.spec) if axis == len(self.box) - 1 else 0
         return max(-(-extent // unit) * unit, cluster)
 
     def part(self, row: int, column: int) -> Any:

@@ -19,11 +19,13 @@ class Product:
         self.worker, self.events = worker, cta.events
         self.a, self.b = cta.buffer(spec.a, worker.member), cta.buffer(spec.b, worker.member)
         self.shape, self.flops = (rows, columns), 2 * rows * columns * depth
-        self.mine = slice(worker.member * rows, (worker.member + 1) * rows)
+        first = cta.plan.share(spec, worker.member) * rows
+        self.mine = slice(first, first + rows)
+        self.valid = inside(worker, columns)
 
-    def operands(self, slot: Any, queue: Queue) -> tuple[Tile, Tile]:
-        """The tiles of a stage, which the next product of the queue will read."""
-        (a,), (b,) = self.a[slot.index], self.b[slot.index]
+    def operands(self, slot: Any, other: Any, queue: Queue) -> tuple[Tile, Tile]:
+        """The tiles of a stage, or of two, which the next product of the queue will read."""
+        (a,), (b,) = self.a[slot.index], self.b[(other or slot).index]
         self.events.will_read(self.worker, queue, a)
         self.events.will_read(self.worker, queue, b)
         self.events.multiplies(self.worker, self.flops)
@@ -37,6 +39,11 @@ class Product:
             accumulator += a.values[self.mine] @ b.values.T
 
 
+def inside(worker: Worker, columns: int) -> int:
+    """How many of a CTA's columns the result has; the others only fill up the last CTAs of a cluster."""
+    return min(max(worker.cta.plan.width - worker.cta.rank * columns, 0), columns)
+
+
 class WarpgroupProduct(Product):
     """Hopper: a warpgroup's products finish in order; the accumulator is the member's own registers."""
 
@@ -46,12 +53,12 @@ class WarpgroupProduct(Product):
         worker.queues.append(self.queue)
 
     def accumulator(self) -> Fragment:
-        return Fragment(self.worker, np.full(self.shape, np.nan, np.float32), self.shape[1], self.queue)
+        return Fragment(self.worker, np.full(self.shape, np.nan, np.float32), self.valid, self.queue)
 
-    def multiply(self, accumulator: Fragment, slot: Any, fresh: Any = False) -> None:
+    def multiply(self, accumulator: Fragment, slot: Any, fresh: Any = False, other: Any = None) -> None:
         worker, queue = self.worker, self.queue
         worker.step("multiply")
-        a, b = self.operands(slot, queue)
+        a, b = self.operands(slot, other, queue)
         self.events.accumulates(worker, accumulator, fresh)
         accumulator.filled = True
         queue.issue(partial(self.run, accumulator.array, a, b, bool(fresh)), "product", self.flops)
@@ -67,10 +74,10 @@ class WarpgroupProduct(Product):
 class TensorProduct(Product):
     """Blackwell: one thread issues to the CTA's tensor core, which accumulates in tensor memory."""
 
-    def multiply(self, accumulator: Any, slot: Any, fresh: Any = False) -> None:
+    def multiply(self, accumulator: Any, slot: Any, fresh: Any = False, other: Any = None) -> None:
         worker, queue = self.worker, self.worker.cta.tensor_queue
         worker.step("multiply")
-        a, b = self.operands(slot, queue)
+        a, b = self.operands(slot, other, queue)
         (into,) = worker.cta.tensor_memory.tiles[accumulator.index]
         self.events.will_accumulate(worker, queue, into, bool(fresh))
         queue.issue(partial(self.run, into.array, a, b, bool(fresh)), "product", self.flops)
@@ -82,13 +89,15 @@ class TensorMemory:
     def __init__(self, worker: Worker, columns: int) -> None:
         self.worker, self.events, self.columns = worker, worker.cta.events, columns
         self.memory = worker.cta.tensor_memory
+        self.valid = inside(worker, worker.cta.plan.products[0].tile[1])
 
     def read(self, slot: Any, part: int) -> Fragment:
         (tile,) = self.memory.tiles[slot.index]
         self.worker.step("tmem read", tile.array.shape[0] * self.columns // self.worker.role.threads)
         self.events.reads(self.worker, tile)
-        values = tile.array[:, part * self.columns : (part + 1) * self.columns].copy()
-        return Fragment(self.worker, values, values.shape[1])
+        first = part * self.columns
+        values = tile.array[:, first : first + self.columns].copy()
+        return Fragment(self.worker, values, min(max(self.valid - first, 0), self.columns))
 
     def free(self) -> None:
         self.worker.step("free")

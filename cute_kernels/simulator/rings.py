@@ -35,6 +35,9 @@ class Ring(RingProtocol):
     def advance(self, slot: Slot) -> Slot:
         return self.slots[(slot.phase * self.stages + slot.index + 1) % (2 * self.stages)]
 
+    def skip(self, slot: Slot, count: int) -> Slot:
+        return self.slots[(slot.phase * self.stages + slot.index + count) % (2 * self.stages)]
+
     def full(self, slot: Slot) -> Barrier:
         return self.mine.full[slot.index]
 
@@ -50,10 +53,16 @@ class Ring(RingProtocol):
         self.events.waited(worker, barrier)
 
     def announce(self, slot: Slot) -> None:
-        if self.ring.fill is not Fill.MMA:
+        if self.ring.fill not in (Fill.MMA, Fill.WARPS):
             barrier = self.mine.full[slot.index]
             self.events.arrives(self.worker, barrier)
             barrier.arrive(self.worker.name, 1, self.stage_bytes)
+
+    def publish(self, slot: Slot) -> None:
+        worker, barrier = self.worker, self.mine.full[slot.index]
+        worker.step("publish")
+        self.events.arrives(worker, barrier)
+        barrier.arrive(worker.name, self.warps)
 
     def release(self, slot: Slot) -> None:
         worker, index = self.worker, slot.index

@@ -7,7 +7,7 @@ class RingProtocol:
     """Stages with a full and an empty barrier each. A slot is (index, phase), frozen; only a loop body re-binds it.
 
     A fresh barrier counts as having passed the phase before its first, so the first lap's acquires pass at once.
-    A back end adds start, advance, until, announce, full, empty and release.
+    A back end adds start, advance, skip, until, announce, full, empty and release.
     """
 
     stages: int

@@ -28,8 +28,14 @@ class Ring(Protocol):
     def advance(self, slot: Slot) -> Slot:
         """The next slot. Re-bind it in the loop's own body: `slot = ring.advance(slot)`."""
 
+    def skip(self, slot: Slot, count: Any) -> Slot:
+        """The slot `count` further on, for whoever leaves those between to other members. Re-bind it likewise."""
+
     def acquire(self, slot: Slot) -> None:
         """Filler: wait until the stage's readers have released it, then announce what is to come. Orders my writes after their reads."""
+
+    def publish(self, slot: Slot) -> None:
+        """Filler, where warps fill the stage: my writes may be read, what I have waited for has happened. Every warp of the member says it once."""
 
     def wait(self, slot: Slot) -> None:
         """Drainer: wait until the stage is full. What filled it is visible to me afterwards."""
@@ -69,8 +75,9 @@ class Product(Protocol):
     def accumulator(self) -> Fragment:
         """Hopper: the accumulator registers, uninitialised; make it once, before the loop."""
 
-    def multiply(self, accumulator: Any, slot: Slot, fresh: Any = False) -> None:
+    def multiply(self, accumulator: Any, slot: Slot, fresh: Any = False, other: Slot | None = None) -> None:
         """accumulator (+)= a[slot] · b[slot]ᵀ, asynchronous; `fresh` overwrites. On Blackwell `accumulator` is a slot of the accumulators' ring.
+        `other` is b's slot where b has a ring of its own.
 
         Until a wait that covers it neither the accumulator may be touched nor the stage released."""
 
@@ -129,7 +136,9 @@ class Context(Protocol):
         What lies beyond the tensor arrives as zeros."""
 
     def read(self, tensor: Any, row: Any, column: Any) -> Fragment:
-        """Box (row, column) from global memory into registers, by the threads. Beyond the tensor: zeros that no row_sum counts."""
+        """Box (row, column) from global memory into registers, by the threads, laid out as the role's fragments.
+
+        Beyond the tensor nothing counts in a row_sum; there are zeros, but in a role with a product anything."""
 
     def prefetch(self, tensor: Any, row: Any, column: Any) -> None:
         """Box (row, column) will be read soon: start moving it into the L2 cache. A hint: nothing waits, nothing happens beyond the tensor."""
@@ -156,7 +165,7 @@ class Context(Protocol):
         """Write a columns value, summed over the rows' threads in a fixed order, to box (row, column) of a tensor of one-row boxes."""
 
     def part(self, fragment: Fragment, part: int) -> Fragment:
-        """The columns of a staged part of an accumulator; a view."""
+        """The columns of a staged part of an accumulator; a view: what is applied to it is applied to the accumulator."""
 
     def row_sum(self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), tiles: Any = ()) -> Rows:
         """Σ function(v, *rows, *tiles) over the columns of each row this member holds. All threads of a row get the sum.
@@ -166,7 +175,7 @@ class Context(Protocol):
     def row_sums(
         self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), tiles: Any = ()
     ) -> tuple[Rows, ...]:
-        """row_sum of each value that `function` gives; of fragments that `read` gave. The threads of a row meet once for all of them."""
+        """row_sum of each value that `function` gives. The threads of a row meet once for all of them."""
 
     def apply(
         self, fragment: Fragment, function: Callable[..., Any], rows: Any = (), columns: Any = (), tiles: Any = ()

@@ -105,7 +105,7 @@ def test_run(name: str, arch: str, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["run", "softmax"], "OP is 'softmax'; it takes rms_norm or layer_norm or linear_norm"),
         (["run", "rms_norm", "--simulate", "--shape", "3x4x5"], "shape is '3x4x5'; it takes MxN"),
-        (["run", "linear_norm", "--simulate", "--shape", "8x8x60"], "it takes [N, 8] with N a multiple of 64"),
+        (["run", "linear_norm", "--simulate", "--shape", "8x8x60"], "it takes [N, 8] with N a multiple of 8"),
         (
             ["run", "linear_norm", "--simulate", "--dtype", "float32"],
             "dtype is 'float32'; it takes bfloat16 or float16",

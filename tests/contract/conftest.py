@@ -14,14 +14,26 @@ from cute_kernels.runtime.accuracy import measure
 SMALL: dict[str, dict[str, Any]] = {
     "rms_norm": {"m": 6, "n": 96, "dtype": "bfloat16", "weight": "float32"},
     "layer_norm": {"m": 6, "n": 96, "dtype": "bfloat16", "weight": "float32", "bias": "bfloat16", "residual": True},
-    "linear_norm": {"m": 6, "k": 64, "n": 128},
+    "linear_norm": {
+        "m": 6,
+        "k": 64,
+        "n": 128,
+        "norm": "layer",
+        "bias": "bfloat16",
+        "norm_weight": "float32",
+        "norm_bias": "bfloat16",
+        "residual": True,
+    },
 }
 
 # What its function hands to the registered operator, other than the tensors that this takes first, in its order.
 REGISTERED: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {
     "rms_norm": (("x", "residual", "weight", "bias"), (0.5, 1e-6, False, True)),
     "layer_norm": (("x", "residual", "weight", "bias"), (0.0, 1e-5, True, True)),
-    "linear_norm": (("x", "weight"), ("rms", 1e-6)),
+    "linear_norm": (
+        ("x", "weight", "bias", "norm_weight", "norm_bias", "residual"),
+        ("layer", 1e-5, True, True),
+    ),
 }
 BY_ROW = ("x", "residual")  # arguments of a row a token
 Arguments = dict[str, Any]

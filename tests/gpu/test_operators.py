@@ -9,8 +9,12 @@ import torch
 import cute_kernels as ck
 from cute_kernels.linear_norm import cases as linear_norm_cases
 from cute_kernels.linear_norm import reference as linear_norm_reference
+from cute_kernels.linear_norm.plan import LinearNorm, Tiling
+from cute_kernels.linear_norm.plan import plan as plan_linear_norm
 from cute_kernels.norms import cases as norms_cases
+from cute_kernels.plan import SM90A
 from cute_kernels.runtime.accuracy import measure
+from cute_kernels.runtime.launch import execute
 from perf.rule import gradients_of
 
 Arguments = dict[str, Any]
@@ -26,26 +30,86 @@ def poisoned_outputs() -> Any:
     torch.use_deterministic_algorithms(False)
 
 
-LINEAR = (
+Linear = linear_norm_cases.Case
+COLUMNS = (8, 24, 128, 256, 512, 520, 768, 1024, 2048, 3000, 3072, 4096)
+OPTIONS: dict[str, Arguments] = {
+    "plain": {},
+    "affine": {"norm": "layer", **linear_norm_cases.AFFINE},
+    "everything": {"norm": "layer", "bias": "bfloat16", "residual": True, **linear_norm_cases.AFFINE},
+    "rms everything": {"bias": "float32", "residual": True, **linear_norm_cases.AFFINE},
+    "mean": {"norm": "layer", "bias": "float32", "mean": 1e4},
+}
+ALONE = (*linear_norm_cases.CASES, *linear_norm_cases.SPEED)  # y and nothing else
+WITH_EXTRAS = (
     *linear_norm_cases.CASES,
-    *linear_norm_cases.SPEED,
-    *(linear_norm_cases.Case(m, 520, 512) for m in (1, 127, 1000, 8193)),
-    linear_norm_cases.Case(1000, 64, 2048, "float16"),
+    *(Linear(1000, k, n, norm="layer") for n in COLUMNS for k in (8, 64, 520)),
+    *(Linear(1000, 2048, n) for n in COLUMNS),
+    *(Linear(m, 520, 512, **options) for m in (1, 127, 8193) for options in OPTIONS.values()),
+    *(Linear(1000, 64, n, "bfloat16", **options) for n in (24, 520, 1024, 3000) for options in OPTIONS.values()),
+    *(Linear(1000, 64, n, "float16", norm) for n in (512, 2048) for norm in ("rms", "layer")),
+    Linear(262144, 64, 512, **OPTIONS["everything"]),
 )
 
 
-@pytest.mark.parametrize("case", LINEAR, ids=str)
-def test_linear_norm(case: linear_norm_cases.Case) -> None:
+@pytest.mark.parametrize(
+    ("case", "returned"), [*((c, False) for c in ALONE), *((c, True) for c in WITH_EXTRAS)], ids=str
+)
+def test_linear_norm(case: linear_norm_cases.Case, returned: bool) -> None:
     """Every row is written; and slice by slice of rows: the first, the last, and one in the middle of many."""
     arguments: Arguments = linear_norm_cases.inputs(case, "cuda")
-    y, x = ck.linear_norm(**arguments), arguments["x"]
-    assert y.isfinite().all()
-    for start in sorted({0, x.shape[0] // 2, max(0, x.shape[0] - ROWS)}):
+    more: Arguments = {"return_z": returned, "return_stats": returned}
+    found = ck.linear_norm(**arguments, **more)
+    check_rows(found if returned else (found,), arguments, more)
+
+
+def check_rows(found: tuple[torch.Tensor | None, ...], arguments: Arguments, more: Arguments) -> None:
+    """y and z under the rule, statistics to float32's accuracy beside rows of size 1."""
+    m = arguments["x"].shape[0]
+    assert all(value is None or value.isfinite().all() for value in found)
+    for start in sorted({0, m // 2, max(0, m - ROWS)}):
         rows = slice(start, start + ROWS)
-        part = {**arguments, "x": x[rows]}
-        exact = linear_norm_reference.linear_norm(**part)
-        accuracy = measure(y[rows], exact, linear_norm_reference.linear_norm_yardstick(**part))
-        assert accuracy.right, accuracy
+        part = arguments | {name: arguments[name][rows] for name in ("x", "residual") if name in arguments}
+        exact, yardstick = (
+            results if isinstance(results, tuple) else (results,)
+            for results in (
+                linear_norm_reference.linear_norm(**part, **more),
+                linear_norm_reference.linear_norm_yardstick(**part, **more),
+            )
+        )
+        for ours, reals, chain in zip(found, exact, yardstick, strict=True):
+            if ours is None:
+                assert reals is None
+            elif ours.dtype is torch.float32:
+                torch.testing.assert_close(ours[rows].double(), reals, rtol=5e-5, atol=2e-6)
+            else:
+                accuracy = measure(ours[rows], reals, chain)
+                assert accuracy.right, accuracy
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("turns", [2, 3, 4])
+@pytest.mark.parametrize(("k", "n"), [(8, 64), (200, 128), (512, 256), (512, 512), (512, 520), (256, 1024)])
+def test_linear_norm_with_consumers_that_take_turns(k: int, n: int, turns: int, options: str) -> None:
+    """The second schedule of Hopper, which no call takes by itself: right, and the same bits again and again, on few tiles and on many."""
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("a schedule of Hopper")
+    for m in (1, 129, 20000):
+        case = Linear(m, k, n, **OPTIONS[options])
+        arguments: Arguments = linear_norm_cases.inputs(case, "cuda")
+        tiling = Tiling(turns=turns, columns_most=128)
+        vectors = {f"{name}_dtype": getattr(case, name) for name in linear_norm_cases.VECTORS}
+        eps = 1e-5 if case.norm == "layer" else 1e-6
+        problem = LinearNorm(k, n, case.dtype, case.norm, eps, **vectors, residual=case.residual, tiling=tiling)
+        kernel = plan_linear_norm(problem, SM90A)
+        y = torch.full((m, n), torch.nan, device="cuda", dtype=torch.bfloat16)
+        tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)} | {"y": y}
+        execute(kernel, tensors)
+        check_rows((y,), arguments, {})
+        first = y.clone()
+        for _ in range(20):
+            y.fill_(torch.nan)
+            execute(kernel, tensors)
+            assert torch.equal(y, first)
 
 
 def layer_norm_dx(x: torch.Tensor, **parameters: Any) -> torch.Tensor:
@@ -63,6 +127,12 @@ CALLS: dict[str, Callable[[], tuple[Callable[..., torch.Tensor], Arguments]]] = 
     "layer_norm-dx": lambda: (layer_norm_dx, norms_cases.inputs(LAYER, "cuda")),
     "layer_norm-dx-cluster": lambda: (layer_norm_dx, norms_cases.inputs(norms_cases.Case(300, 20000), "cuda")),
     "linear_norm": lambda: (ck.linear_norm, linear_norm_cases.inputs(linear_norm_cases.Case(8193, 512, 512), "cuda")),
+    "linear_norm-everything": lambda: (
+        ck.linear_norm,
+        linear_norm_cases.inputs(
+            Linear(8193, 512, 520, norm="layer", bias="bfloat16", **linear_norm_cases.AFFINE), "cuda"
+        ),
+    ),
     "linear_norm-cluster8": lambda: (
         ck.linear_norm,
         linear_norm_cases.inputs(linear_norm_cases.Case(8193, 128, 2048), "cuda"),
@@ -133,9 +203,11 @@ def test_a_view_past_two_to_the_31_elements() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_gradients_of_linear_norm(dtype: str) -> None:
+@pytest.mark.parametrize("options", ["plain", "everything", "rms everything"])
+def test_gradients_of_linear_norm(dtype: str, options: str) -> None:
     """Under the rule of the forward, against float64 autograd."""
-    arguments: Arguments = linear_norm_cases.inputs(linear_norm_cases.Case(300, 128, 512, dtype), "cuda")
+    halves = {name: dtype for name, value in OPTIONS[options].items() if value == "bfloat16"}
+    arguments: Arguments = linear_norm_cases.inputs(Linear(300, 128, 512, dtype, **OPTIONS[options] | halves), "cuda")
     dy = torch.randn(300, 512, device="cuda").to(arguments["x"].dtype)
     torch.use_deterministic_algorithms(False)  # cuBLAS asks for a workspace setting
     found = gradients_of(ck.linear_norm, arguments, dy)

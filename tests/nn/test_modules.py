@@ -100,5 +100,20 @@ def test_linear_norm_trains() -> None:
     assert list(module.state_dict()) == ["weight"]
 
 
+@pytest.mark.parametrize("norm", ["rms", "layer"])
+def test_every_parameter_of_a_linear_norm_trains(norm: str) -> None:
+    torch.manual_seed(0)
+    module = nn.LinearNorm(64, 72, norm, bias=True, elementwise_affine=True, dtype=torch.bfloat16)
+    names = ["weight", "bias", "norm_weight"] + (["norm_bias"] if norm == "layer" else [])
+    assert list(module.state_dict()) == names
+    x, residual = torch.randn(5, 64).bfloat16(), torch.randn(5, 72).bfloat16().requires_grad_()
+    with cute_kernels.simulate():
+        module(x, residual).float().square().sum().backward()
+    assert all(module.get_parameter(name).grad is not None for name in names)
+    assert residual.grad is not None
+
+
 def test_a_linear_norm_prints_what_it_is() -> None:
     assert repr(nn.LinearNorm(64, 128)) == "LinearNorm(64, 128, norm='rms', eps=None)"
+    whole = nn.LinearNorm(64, 128, "layer", 1e-3, bias=True, elementwise_affine=True)
+    assert repr(whole) == "LinearNorm(64, 128, norm='layer', eps=0.001, bias=True, elementwise_affine=True)"

@@ -15,7 +15,12 @@ from cute_kernels.plan import SM90A, SM100A, Plan, Roles, Target
 from cute_kernels.simulator.memory import NUMPY
 
 TINY = Tiling(rows=16, columns_most=16, depth=8, part=4)
+IN_TURN = replace(TINY, turns=3, turn_rows=8)
 EVERYTHING: dict[str, Any] = {"centre": True, "residual": True, "return_sum": True, "return_stats": True}
+EVERY_OPTION: dict[str, Any] = {
+    "norm": "layer", "bias_dtype": "bfloat16", "norm_weight_dtype": "float32", "norm_bias_dtype": "float32",
+    "residual": True, "return_z": True, "return_stats": True,
+}  # fmt: skip
 EVERY_GRADIENT: dict[str, Any] = {"centre": True, "residual": True, "dsum": True, "dweight": True, "dbias": True}
 ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 0.0}  # relative, of one rounding
 Arrays = dict[str, Any]
@@ -66,13 +71,24 @@ def arrays_of(plan: Plan, m: int, at_once: int = 2) -> Arrays:
 
 
 def linear_norm(
-    m: int = 70, k: int = 32, n: int = 32, dtype: str = "bfloat16", target: Target = SM90A, tiling: Tiling = TINY
+    m: int = 70,
+    k: int = 32,
+    n: int = 32,
+    dtype: str = "bfloat16",
+    target: Target = SM90A,
+    tiling: Tiling = TINY,
+    **options: Any,
 ) -> Kernel:
-    """y = norm(x · weightᵀ)."""
-    plan = plan_linear_norm(LinearNorm(k, n, dtype, tiling=tiling), target)
+    """y = norm(x · weightᵀ + bias + residual) · norm_weight + norm_bias, and what else it returns."""
+    plan = plan_linear_norm(LinearNorm(k, n, dtype, tiling=tiling, **options), target)
     arrays = arrays_of(plan, m)
-    z = arrays["x"].astype(np.float64) @ arrays["weight"].astype(np.float64).T
-    return Kernel(plan, arrays, {"y": z / np.sqrt((z * z).mean(1, keepdims=True) + plan.problem.eps)})
+    wide = {name: array.astype(np.float64) for name, array in arrays.items()}
+    z = wide["x"] @ wide["weight"].T + wide.get("bias", 0.0) + wide.get("residual", 0.0)
+    mean = z.mean(1) if plan.problem.centre else np.zeros(m)
+    rstd = 1 / np.sqrt(((z - mean[:, None]) ** 2).mean(1) + plan.problem.eps)
+    y = (z - mean[:, None]) * rstd[:, None] * wide.get("norm_weight", 1.0) + wide.get("norm_bias", 0.0)
+    answers = {"y": y, "z": z, "rstd": rstd, "mean": mean}
+    return Kernel(plan, arrays, {name: answers[name] for name in answers if name in arrays})
 
 
 def normalised(arrays: Arrays, problem: Norm | NormBackward, eps: float) -> tuple[Any, Any, Any, Any]:
@@ -121,6 +137,10 @@ def with_programs(plan: Plan, **programs: Callable[..., None]) -> Plan:
 STANDARD: dict[str, Callable[[], Kernel]] = {
     "linear_norm-sm_90a": lambda: linear_norm(target=SM90A),
     "linear_norm-sm_100a": lambda: linear_norm(target=SM100A),
+    "linear_norm-in-turn": lambda: linear_norm(m=100, tiling=IN_TURN),
+    "linear_norm-everything-sm_90a": lambda: linear_norm(n=40, target=SM90A, **EVERY_OPTION),
+    "linear_norm-everything-sm_100a": lambda: linear_norm(n=40, target=SM100A, **EVERY_OPTION),
+    "linear_norm-everything-in-turn": lambda: linear_norm(n=40, tiling=IN_TURN, **EVERY_OPTION),
     "rms_norm": lambda: norm(200, Norm(40, "bfloat16", "float32")),
     "rms_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", row=16)),
     "layer_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", "float32", row=16, **EVERYTHING)),

@@ -17,7 +17,7 @@ PACKAGE = "cute_kernels"  # whose programs are altered
 
 # The verbs that order accesses. Taking one away alters when and where bytes are touched, not what is computed of them.
 ORDERING = frozenset(
-    "acquire wait release release_after_mma publish publish_after_mma drain free advance".split()  # noqa: SIM905
+    "acquire wait release release_after_mma publish publish_after_mma drain free advance skip".split()  # noqa: SIM905
 )
 
 
@@ -65,7 +65,7 @@ class Source:
         return found
 
     def without(self, site: Site) -> Callable[[Any], None]:
-        """The program without that call. An advance that is taken away leaves the slot as it is."""
+        """The program without that call. An advance or skip that is taken away leaves the slot as it is."""
         function = self.functions[site.function]
         tree = parse(function)
         place = [s for s in self.sites if s.function == site.function].index(site)
@@ -127,7 +127,9 @@ def calls(tree: ast.AST) -> Iterator[tuple[ast.stmt, ast.Call]]:
     for statement in statements(tree):
         for node in expressions(statement):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ORDERING:
-                if node.func.attr != "advance" and not (isinstance(statement, ast.Expr) and statement.value is node):
+                if node.func.attr not in ("advance", "skip") and not (
+                    isinstance(statement, ast.Expr) and statement.value is node
+                ):
                     raise ValueError(f"{ast.unparse(statement)}: {node.func.attr} gives nothing, so it stands alone")
                 yield statement, node
 

@@ -13,7 +13,16 @@ from cute_kernels import simulator, tile
 from cute_kernels.cli.catalogue import OPERATORS
 from cute_kernels.norms.plan import Norm, NormBackward
 from cute_kernels.plan import SM90A, SM100A, Plan
-from tests.simulator.kernels import EVERY_GRADIENT, TINY, Kernel, linear_norm, norm, norm_backward, with_programs
+from tests.simulator.kernels import (
+    EVERY_GRADIENT,
+    IN_TURN,
+    TINY,
+    Kernel,
+    linear_norm,
+    norm,
+    norm_backward,
+    with_programs,
+)
 from tests.simulator.mutation import Site, Source, plain
 
 Program = Callable[[Any], None]
@@ -27,12 +36,16 @@ ROWS = 72  # four and a half tiles
 SMALLEST = replace(TINY, stages_most=2, staged=1, letters=1, accumulators=1)
 KERNELS: dict[str, tuple[Make, ...]] = {
     "linear_norm, sm_90a": (
-        lambda: linear_norm(ROWS, target=SM90A),
-        lambda: linear_norm(ROWS, target=SM90A, tiling=SMALLEST),
+        lambda: linear_norm(ROWS, target=SM90A, return_z=True),
+        lambda: linear_norm(ROWS, target=SM90A, tiling=SMALLEST, return_z=True),
     ),
     "linear_norm, sm_100a": (
-        lambda: linear_norm(ROWS, target=SM100A),
-        lambda: linear_norm(ROWS, target=SM100A, tiling=SMALLEST),
+        lambda: linear_norm(ROWS, target=SM100A, return_z=True),
+        lambda: linear_norm(ROWS, target=SM100A, tiling=SMALLEST, return_z=True),
+    ),
+    "linear_norm in turn, sm_90a": (
+        lambda: linear_norm(ROWS, tiling=IN_TURN, return_z=True),
+        lambda: linear_norm(ROWS, tiling=replace(SMALLEST, turns=2, turn_rows=8), return_z=True),
     ),
     "rms_norm, cluster of 3": (lambda: norm(9, Norm(40, "bfloat16", "float32", row=16)),),
     "norm_backward, cluster of 3": (
@@ -70,10 +83,24 @@ class Mutant:
 
 
 # Mutants that no schedule can tell from the program, with the reason.
+OUTLIVED = (
+    "only this CTA's own multiply role reads and releases the stages, and it ends after it has waited for each "
+    "of them, so the CTA outlives them. It matters where the tensor core releases (sm_100a) or a peer does"
+)
 EQUIVALENT = {
-    ("linear_norm, sm_90a", "linear_norm.load.load", "ring.drain(slot)"): (
-        "only this CTA's own multiply role reads and releases the stages, and it ends after it has waited for each "
-        "of them, so the CTA outlives them. It matters where the tensor core releases (sm_100a) or a peer does"
+    ("linear_norm, sm_90a", "linear_norm.load.load", "ring.drain(slot)"): OUTLIVED,
+    ("linear_norm in turn, sm_90a", "linear_norm.load.load_resident", "rows.drain(slot)"): OUTLIVED,
+    ("linear_norm in turn, sm_90a", "linear_norm.load.load_resident", "weights.drain(held)"): OUTLIVED,
+}
+
+# Mutants of which the numbers tell in some runs what no observer does, with the reason.
+ONLY_BY_RESULT = {
+    (
+        "linear_norm in turn, sm_90a",
+        "linear_norm.forward_sm90.multiply_in_turn",
+        "turn = turns.skip(turn, ctx.members)",
+    ): (
+        "a turn that has passed is taken for the next one: the member finds its stages full with another member's rows, all in order"
     ),
 }
 

@@ -155,12 +155,11 @@ def hopper_edit(role: str, old: str, new: str) -> Make:
 WALK, SHORT_WALK = "range(ctx.first, ctx.tiles, ctx.step)", "range(ctx.first, ctx.tiles - 1, ctx.step)"
 WAIT_AND_RELEASE = "product.wait(1)\n            ring.release(previous)"
 RECEIVE_AND_ADD = "    first, *others = mail.receive(letter)\n    for other in others:\n        first = first + other"
-STORE = "staging.store(ctx.y, part, index * ctx.members + ctx.member, ctx.rank * len(staging.parts) + part)"
 MULTIPLY_INTO = "product.multiply(turn, slot, fresh=k == 0)"
 LOAD = r"load\.py:\d+ in load"
 MULTIPLY = r"forward_sm90\.py:\d+ in multiply"
 BLACKWELL = r"forward_sm100\.py:\d+ in "
-SUM = r"statistics\.py:\d+ in sum_over_cluster, called from linear_norm/forward_sm"
+SUM = r"statistics\.py:\d+ in sum_over_cluster, called from tile/statistics\.py"
 
 FLAWS = (
     # Orders
@@ -218,11 +217,16 @@ FLAWS = (
     ),
     Flaw(
         "a part put before its buffer is acquired",
-        moved(SM90A, "multiply", "            staging.acquire()", "staging.put(part, ctx.part(accumulator, part))"),
+        edited(
+            SM90A,
+            ("multiply", "        ctx.staging.acquire()\n", "        ctx.staging.put(part, z)\n        ctx.staging.acquire()\n"),
+            function="store",
+        ),
         (OverwriteBeforeRelease.fault,), r"parts\[0\] of multiply \d.*" + MULTIPLY,
     ),
     Flaw(
-        "a part stored before it is published", moved(SM90A, "multiply", "            staging.publish()", STORE),
+        "a part stored before it is published",
+        moved(SM90A, "multiply", "    staging.publish()", "staging.store(tensor, part, row, box(ctx, part))", "send"),
         (MissingFence.fault,), r"parts\[0\] of multiply \d.*" + MULTIPLY,
     ),
     Flaw(
@@ -232,7 +236,7 @@ FLAWS = (
     ),
     Flaw(
         "an accumulator released between its two reads",
-        edited(SM100A, ("epilogue", "        for part in", "        accumulators.release(turn)\n        for part in")),
+        edited(SM100A, ("epilogue", "    norm.store(", "    ctx.accumulators.release(turn)\n    norm.store("), function="finish"),
         (StaleSlot.fault,), r"tmem\[0\].*" + BLACKWELL + "epilogue",
     ),
     Flaw(
@@ -262,7 +266,7 @@ FLAWS = (
         (DEADLOCK,), MULTIPLY + r".*waits for operands\[1\] full of CTA 0",
     ),
     Flaw(
-        "the slot that a helper returns is dropped", hopper_edit("multiply", "letter = normalise(", "normalise("),
+        "the slot that a helper returns is dropped", hopper_edit("multiply", "letter = finish(", "finish("),
         (DEADLOCK, OverwriteBeforeArrival.fault), SUM,
     ),
     Flaw(
@@ -295,11 +299,12 @@ FLAWS = (
         (OutOfBounds.fault,), r"box \(5, 0\) of x.*" + LOAD,
     ),
     Flaw(
-        "every part stored to the same columns", hopper_edit("multiply", "+ part)", "+ 0)"),
+        "every part stored to the same columns",
+        edited(SM90A, ("multiply", "len(ctx.staging.parts) + part", "len(ctx.staging.parts) + 0"), function="box"),
         (WrittenTwice.fault,), r"y from \(\d, (0|16)\).*" + MULTIPLY,
     ),
     Flaw(
-        "every part put into the first buffer", hopper_edit("multiply", "put(part,", "put(0,"),
+        "every part put into the first buffer", edited(SM90A, ("multiply", "put(part,", "put(0,"), function="send"),
         (OverwriteBeforeRelease.fault,), r"parts\[0\] of multiply \d.*" + MULTIPLY,
     ),
     Flaw(
@@ -357,7 +362,7 @@ FLAWS = (
     ),
     Flaw(
         "parts laid over operands in turns, the last put without a fence before the next copy",
-        in_turns("staging.drain()", "staging.put(part, values)"),
+        in_turns("ctx.staging.drain()", "ctx.staging.put(0, ctx.tmem.read(turn, 0))"),
         (MissingFence.fault,), r"x_tiles\[0\] of CTA \d is overwritten asynchronously after ordinary stores to parts\[\d\].*" + LOAD,
     ),
     # What is in order and yet wrong: only the reference tells, observers judge when, not what
@@ -376,7 +381,7 @@ FLAWS = (
     ),
     Flaw(
         "the same part put into every buffer",
-        hopper_edit("multiply", "ctx.part(accumulator, part)", "ctx.part(accumulator, 0)"),
+        edited(SM90A, ("multiply", "ctx.part(accumulator, part)", "ctx.part(accumulator, 0)"), function="finish"),
         (WRONG_RESULT,), "y of linear_norm",
     ),
 )  # fmt: skip
@@ -384,7 +389,7 @@ FLAWS = (
 # What must go on working: rings as small as they may be, and so deep that they never turn.
 HARMLESS: dict[str, Make] = {
     "one stage of operands, sm_100a": one_stage(SM100A),
-    "parts laid over operands in turns": in_turns("staging.drain()"),
+    "parts laid over operands in turns": in_turns("ctx.staging.drain()"),
     **{
         f"{what}, {target.arch}": partial(linear_norm, ROWS, target=target, tiling=replace(TINY, **change))
         for target in (SM90A, SM100A)

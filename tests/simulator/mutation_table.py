@@ -47,7 +47,7 @@ def about_calls() -> list[str]:
         f"Written by `{COMMAND}`; a test compares.",
         f"{len(found)} mutants in {sum(o.runs for o in found)} runs: {noticed} caught, {len(EQUIVALENT)} equivalent.",
         f"A mutant runs in {len(SCHEDULES)} schedules at tiny tiles, with rings of the usual size and of the smallest.",
-        "Where an `advance` is taken away the slot stays as it is.",
+        "Where an `advance` or a `skip` is taken away the slot stays as it is.",
     ]
 
 

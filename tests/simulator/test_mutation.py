@@ -10,6 +10,7 @@ from tests.simulator.mutation import ORDERING, Source
 from tests.simulator.mutation_cases import (
     EQUIVALENT,
     KERNELS,
+    ONLY_BY_RESULT,
     PROGRAMS,
     RIGHT,
     SCHEDULES,
@@ -39,12 +40,13 @@ def test_a_missing_call_is_caught_or_known_to_be_equivalent(mutant: Mutant) -> N
         assert not result.caught, f"listed as equivalent, but found: {result.messages[0]}"
         return
     assert result.caught, f"{mutant.key}: no run noticed; is it equivalent, not exercised, or does an observer miss it?"
-    assert WRONG_RESULT not in result.faults, "the numbers are wrong and no observer said why"
-    assert all(re.search(r"\.py:\d+ in \w+|at the end of", message) for message in result.messages)
+    if mutant.key not in ONLY_BY_RESULT:
+        assert WRONG_RESULT not in result.faults, "the numbers are wrong and no observer said why"
+        assert all(re.search(r"\.py:\d+ in \w+|at the end of", message) for message in result.messages)
 
 
 def test_every_equivalent_mutant_exists() -> None:
-    assert set(EQUIVALENT) <= {mutant.key for mutant in mutants()}
+    assert {*EQUIVALENT, *ONLY_BY_RESULT} <= {mutant.key for mutant in mutants()}
 
 
 def test_every_program_is_run_by_some_kernel() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from cute_kernels.linear_norm.plan import LinearNorm
+from cute_kernels.linear_norm.plan import LinearNorm, Tiling
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
 from cute_kernels.norms.plan import Norm, NormBackward
 from cute_kernels.norms.plan import plan as plan_norm
@@ -127,6 +127,15 @@ def multiplied_and_summed(plan: Plan, t: Tensors) -> Tensors:
     return {"y": torch.cat([z + z.sum(1, keepdim=True) for z in parts], dim=1)}
 
 
+def completed(plan: Plan, t: Tensors) -> Tensors:
+    return {"y": t["x"] @ t["weight"].T * t["norm_weight"] + 2 * t["residual"]}
+
+
+def columns_counted(plan: Plan, t: Tensors) -> Tensors:
+    parts = (t["x"] @ t["weight"].T).split(plan.products[0].tile[1], dim=1)
+    return {"y": torch.cat([torch.full_like(z, z.shape[1]) for z in parts], dim=1), "rstd": parts[0].sum(1)}
+
+
 def norm_case(program: Any, answer: Any, rows: int, problem: Norm | NormBackward, approximate: float = 0.0) -> Case:
     role = "normalise" if isinstance(problem, Norm) else "differentiate"
     plan = with_program(plan_norm(problem, SM90A), role, program)
@@ -136,7 +145,8 @@ def norm_case(program: Any, answer: Any, rows: int, problem: Norm | NormBackward
 
 def product_case(program: Any, answer: Any, rows: int, problem: LinearNorm) -> Case:
     plan = with_program(plan_linear_norm(problem, SM90A), "multiply", program)
-    return Case(f"{program.__name__}-{rows}x{problem.n}x{problem.k}-{problem.dtype}", plan, rows, answer)
+    turns = f"-turns{problem.tiling.turns}" if problem.tiling.turns else ""
+    return Case(f"{program.__name__}-{rows}x{problem.n}x{problem.k}-{problem.dtype}{turns}", plan, rows, answer)
 
 
 def cases() -> Iterator[Case]:
@@ -164,6 +174,20 @@ def cases() -> Iterator[Case]:
         for n, k in ((64, 64), (256, 8), (512, 200), (768, 64)):
             yield product_case(programs.multiply, multiplied, 300, LinearNorm(k, n, dtype))
         yield product_case(programs.sum_accumulator_rows, multiplied_and_summed, 300, LinearNorm(64, 512, dtype))
+        yield from accumulator_cases(dtype)
+
+
+def accumulator_cases(dtype: str) -> Iterator[Case]:
+    """What linear_norm's options use on accumulators, whole slices and ragged ones; and consumers that take turns."""
+    for n in (8, 64, 512, 520, 776):
+        options: dict[str, Any] = {"norm_weight_dtype": "float32" if n == 520 else dtype, "residual": True}
+        yield product_case(programs.complete_accumulator, completed, 300, LinearNorm(64, n, dtype, **options))
+        counts = LinearNorm(64, n, dtype, return_stats=True)
+        yield product_case(programs.count_accumulator_columns, columns_counted, 300, counts)
+    for turns in (2, 3, 4):
+        for rows, n, k in ((1, 128, 8), (700, 256, 200), (1500, 512, 512)):
+            tiling = Tiling(turns=turns, columns_most=128)
+            yield product_case(programs.multiply_by_turns, multiplied, rows, LinearNorm(k, n, dtype, tiling=tiling))
 
 
 def norm_option_cases(n: int, dtype: str, vector: int) -> Iterator[Case]:

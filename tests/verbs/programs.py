@@ -178,3 +178,89 @@ def sum_accumulator_rows(ctx: Any) -> None:
         ctx.apply(accumulator, lambda v, s: v + s, rows=(ctx.row_sum(accumulator, lambda v: v),))
         write_parts(ctx, index, accumulator)
     ctx.staging.drain()
+
+
+@tile.jit
+def complete_accumulator(ctx: Any) -> None:
+    """read, read_columns, apply over columns and over tiles, on parts of an accumulator: y = x · weightᵀ · norm_weight + 2 residual. One step of K."""
+    ring, product = ctx.operands, ctx.product
+    accumulator = product.accumulator()
+    slot = ring.start()
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        ring.wait(slot)
+        product.multiply(accumulator, slot, fresh=True)
+        product.wait(0)
+        ring.release(slot)
+        slot = ring.advance(slot)
+        complete_parts(ctx, index * ctx.members + ctx.member, accumulator)
+        write_parts(ctx, index, accumulator)
+    ctx.staging.drain()
+
+
+def complete_parts(ctx: Any, row: Any, accumulator: Any) -> None:
+    """The columns and the tile applied to each part, in place."""
+    for part in ctx.staging.parts:
+        column = ctx.rank * len(ctx.staging.parts) + part
+        values = ctx.part(accumulator, part)
+        ctx.apply(values, lambda v, w: v * w, columns=(ctx.read_columns(ctx.norm_weight, column),))
+        ctx.apply(values, lambda v, r: v + r + r, tiles=(ctx.read(ctx.residual, row, column),))
+
+
+@tile.jit
+def count_accumulator_columns(ctx: Any) -> None:
+    """row_sums of accumulators count no column beyond the tensor; write_rows: y = this CTA's number of columns, rstd = the first CTA's Σ z."""
+    ring, product = ctx.operands, ctx.product
+    accumulator = product.accumulator()
+    slot = ring.start()
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        ring.wait(slot)
+        product.multiply(accumulator, slot, fresh=True)
+        product.wait(0)
+        ring.release(slot)
+        slot = ring.advance(slot)
+        count, total = ctx.row_sums(accumulator, lambda v: (v * 0.0 + 1.0, v))
+        ctx.write_rows(ctx.rstd, index * ctx.members + ctx.member, total)
+        ctx.apply(accumulator, lambda v, c: v * 0.0 + c, rows=(count,))
+        write_parts(ctx, index, accumulator)
+    ctx.staging.drain()
+
+
+@tile.jit
+def multiply_by_turns(ctx: Any) -> None:
+    """skip, publish, and a product whose operands have a ring each: y = x · weightᵀ, members taking whole tiles in turn."""
+    rows, weights, turns, product = ctx.rows, ctx.weights, ctx.turns, ctx.product
+    steps = ctx.plan.problem.steps
+    accumulator = product.accumulator()
+    slot, turn = rows.skip(rows.start(), ctx.member * steps), turns.skip(turns.start(), ctx.member)
+    if ctx.member == ctx.members - 1:
+        turns.publish(turns.start())
+    for index in range(ctx.first + ctx.member * ctx.step, ctx.tiles, ctx.members * ctx.step):
+        turns.wait(turn)
+        turns.release(turn)
+        held = weights.start()
+        for k in range(steps):
+            rows.wait(slot)
+            weights.wait(held)
+            product.multiply(accumulator, slot, fresh=k == 0, other=held)
+            product.wait(0)
+            rows.release(slot)
+            slot, held = rows.advance(slot), weights.advance(held)
+        if index + ctx.step < ctx.tiles:
+            turns.publish(turns.advance(turn))
+        turn, slot = turns.skip(turn, ctx.members), rows.skip(slot, (ctx.members - 1) * steps)
+        write_tile(ctx, index, accumulator)
+    held = weights.start()
+    for _k in range(steps):
+        weights.release(held)
+        held = weights.advance(held)
+    ctx.staging.drain()
+
+
+def write_tile(ctx: Any, row: Any, accumulator: Any) -> None:
+    """write_parts of a member that has the tile to itself."""
+    staging = ctx.staging
+    for part in staging.parts:
+        staging.acquire()
+        staging.put(part, ctx.part(accumulator, part))
+        staging.publish()
+        staging.store(ctx.y, part, row, ctx.rank * len(staging.parts) + part)
