@@ -16,6 +16,7 @@ from cute_kernels.plan import SM90A, SM100A, Plan
 from tests.simulator.kernels import (
     EVERY_GRADIENT,
     IN_TURN,
+    SHARED,
     TINY,
     Kernel,
     linear_norm,
@@ -46,6 +47,10 @@ KERNELS: dict[str, tuple[Make, ...]] = {
     "linear_norm in turn, sm_90a": (
         lambda: linear_norm(ROWS, tiling=IN_TURN, return_z=True),
         lambda: linear_norm(ROWS, tiling=replace(SMALLEST, turns=2, turn_rows=8), return_z=True),
+    ),
+    "linear_norm, x shared, sm_90a": (
+        lambda: linear_norm(ROWS, tiling=SHARED, return_z=True),
+        lambda: linear_norm(ROWS, tiling=replace(SMALLEST, multicast=True), return_z=True),
     ),
     "rms_norm, cluster of 3": (lambda: norm(9, Norm(40, "bfloat16", "float32", row=16)),),
     "norm_backward, cluster of 3": (
@@ -89,6 +94,9 @@ OUTLIVED = (
 )
 EQUIVALENT = {
     ("linear_norm, sm_90a", "linear_norm.load.load", "ring.drain(slot)"): OUTLIVED,
+    ("linear_norm, x shared, sm_90a", "linear_norm.load.load", "ring.drain(slot)"): (
+        "the consumers of every CTA release their last stage before their last letter, for whose release this CTA's consumers wait"
+    ),
     ("linear_norm in turn, sm_90a", "linear_norm.load.load_resident", "rows.drain(slot)"): OUTLIVED,
     ("linear_norm in turn, sm_90a", "linear_norm.load.load_resident", "weights.drain(held)"): OUTLIVED,
 }

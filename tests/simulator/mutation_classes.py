@@ -386,6 +386,13 @@ FLAWS = (
     ),
 )  # fmt: skip
 
+CHANGES: dict[str, dict[str, Any]] = {
+    "letters of one stage": {"letters": 1},
+    "one part staged": {"staged": 1},
+    "one accumulator": {"accumulators": 1},
+    "operands that never turn": {"stages_most": 32},
+}
+
 # What must go on working: rings as small as they may be, and so deep that they never turn.
 HARMLESS: dict[str, Make] = {
     "one stage of operands, sm_100a": one_stage(SM100A),
@@ -393,11 +400,6 @@ HARMLESS: dict[str, Make] = {
     **{
         f"{what}, {target.arch}": partial(linear_norm, ROWS, target=target, tiling=replace(TINY, **change))
         for target in (SM90A, SM100A)
-        for what, change in {
-            "letters of one stage": {"letters": 1},
-            "one part staged": {"staged": 1},
-            "one accumulator": {"accumulators": 1},
-            "operands that never turn": {"stages_most": 32},
-        }.items()
+        for what, change in CHANGES.items()
     },
 }
