@@ -34,25 +34,29 @@ for _operator in OPERATORS.values():
 PROGRAMS: dict[str, Program] = {n: p for n, p in tile.PROGRAMS.items() if n.startswith("cute_kernels.")}
 
 ROWS = 72  # four and a half tiles
+KEPT: dict[str, Any] = {"norm": "layer", "return_z": True}  # letters in pairs, z on its way out before y
 SMALLEST = replace(TINY, stages_most=2, staged=1, letters=1, accumulators=1)
 KERNELS: dict[str, tuple[Make, ...]] = {
     "linear_norm, sm_90a": (
-        lambda: linear_norm(ROWS, target=SM90A, return_z=True),
-        lambda: linear_norm(ROWS, target=SM90A, tiling=SMALLEST, return_z=True),
+        lambda: linear_norm(ROWS, target=SM90A, **KEPT),
+        lambda: linear_norm(ROWS, target=SM90A, tiling=SMALLEST, **KEPT),
     ),
     "linear_norm, sm_100a": (
-        lambda: linear_norm(ROWS, target=SM100A, return_z=True),
-        lambda: linear_norm(ROWS, target=SM100A, tiling=SMALLEST, return_z=True),
+        lambda: linear_norm(ROWS, target=SM100A, **KEPT),
+        lambda: linear_norm(ROWS, target=SM100A, tiling=SMALLEST, **KEPT),
     ),
     "linear_norm in turn, sm_90a": (
-        lambda: linear_norm(ROWS, tiling=IN_TURN, return_z=True),
-        lambda: linear_norm(ROWS, tiling=replace(SMALLEST, turns=2, turn_rows=8), return_z=True),
+        lambda: linear_norm(ROWS, tiling=IN_TURN, **KEPT),
+        lambda: linear_norm(ROWS, tiling=replace(SMALLEST, turns=2, turn_rows=8), **KEPT),
     ),
     "linear_norm, x shared, sm_90a": (
-        lambda: linear_norm(ROWS, tiling=SHARED, return_z=True),
-        lambda: linear_norm(ROWS, tiling=replace(SMALLEST, multicast=True), return_z=True),
+        lambda: linear_norm(ROWS, tiling=SHARED, **KEPT),
+        lambda: linear_norm(ROWS, tiling=replace(SMALLEST, multicast=True), **KEPT),
     ),
-    "rms_norm, cluster of 3": (lambda: norm(9, Norm(40, "bfloat16", "float32", row=16)),),
+    "norms, cluster of 3": (
+        lambda: norm(9, Norm(40, "bfloat16", "float32", row=16)),
+        lambda: norm(9, Norm(40, "bfloat16", centre=True, row=16)),
+    ),
     "norm_backward, cluster of 3": (
         lambda: norm_backward(300, NormBackward(40, "bfloat16", row=16, **EVERY_GRADIENT), at_once=1),
     ),

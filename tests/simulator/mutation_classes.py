@@ -159,7 +159,7 @@ MULTIPLY_INTO = "product.multiply(turn, slot, fresh=k == 0)"
 LOAD = r"load\.py:\d+ in load"
 MULTIPLY = r"forward_sm90\.py:\d+ in multiply"
 BLACKWELL = r"forward_sm100\.py:\d+ in "
-SUM = r"statistics\.py:\d+ in sum_over_cluster, called from tile/statistics\.py"
+SUM = r"statistics\.py:\d+ in (received|sum_over_cluster), called from tile/statistics\.py"
 
 FLAWS = (
     # Orders
@@ -202,17 +202,20 @@ FLAWS = (
     ),
     Flaw(
         "a letter waited for before it is sent",
-        moved(SM90A, "multiply", "    mail.send(letter, rows)", "mail.wait(letter)", "sum_over_cluster"),
+        edited(
+            SM90A, ("multiply", "    mail.send(letter, rows)\n", "    mail.wait(letter)\n    mail.send(letter, rows)\n"),
+            function="sum_over_cluster",
+        ),
         (DEADLOCK,), SUM + r".*waits for mail of multiply 0\[0\] full of CTA 0",
     ),
     Flaw(
         "letters read before they are waited for",
-        moved(SM90A, "multiply", "    mail.wait(letter)", "first, *others = mail.receive(letter)", "sum_over_cluster"),
+        moved(SM90A, "multiply", "    mail.wait(letter)", "first, *others = mail.receive(letter)", "received"),
         (ReadBeforeArrival.fault, UninitialisedRead.fault), r"letters\[0\] of multiply \d, letter of rank \d.*" + SUM,
     ),
     Flaw(
         "letters read after their release",
-        moved(SM100A, "epilogue", RECEIVE_AND_ADD, "mail.release(letter)", "sum_over_cluster"),
+        moved(SM100A, "epilogue", RECEIVE_AND_ADD, "mail.release(letter)", "received"),
         (StaleSlot.fault,), r"letters\[0\] of epilogue 0, letter of rank 0.*" + SUM,
     ),
     Flaw(

@@ -183,13 +183,12 @@ def accumulator_cases(dtype: str) -> Iterator[Case]:
         yield product_case(programs.complete_accumulator, completed, 300, LinearNorm(64, n, dtype, **options))
         counts = LinearNorm(64, n, dtype, return_stats=True)
         yield product_case(programs.count_accumulator_columns, columns_counted, 300, counts)
-    for turns in (2, 3, 4):
-        for rows, n, k in ((1, 128, 8), (700, 256, 200), (1500, 512, 512)):
-            for multicast in (False, True):
-                tiling = Tiling(turns=turns, columns_most=128, multicast=multicast)
-                yield product_case(programs.multiply_by_turns, multiplied, rows, LinearNorm(k, n, dtype, tiling=tiling))
-    for n in (512, 1024, 2048):
-        yield product_case(programs.multiply, multiplied, 700, LinearNorm(200, n, dtype, tiling=Tiling(multicast=True)))
+    for turns, multicast in ((2, False), (3, True), (4, False)):
+        for rows, n, k in ((1, 128, 8), (700, 512, 200)):
+            tiling = Tiling(turns=turns, columns_most=128, multicast=multicast)
+            yield product_case(programs.multiply_by_turns, multiplied, rows, LinearNorm(k, n, dtype, tiling=tiling))
+    for n in (512, 1024):
+        yield product_case(programs.multiply, multiplied, 300, LinearNorm(200, n, dtype, tiling=Tiling(multicast=True)))
 
 
 def norm_option_cases(n: int, dtype: str, vector: int) -> Iterator[Case]:
