@@ -127,10 +127,8 @@ def in_turns(*epilogue: str) -> Make:
     def make() -> Kernel:
         tiling = replace(TINY, accumulators=1)
         problem = LinearNorm(tiling.depth, 16, "bfloat16", tiling=tiling)
-        kernel, plan = (
-            linear_norm(ROWS, problem.k, problem.n, target=SM100A, tiling=tiling),
-            blackwell(problem, SM100A, 1),
-        )
+        kernel = linear_norm(ROWS, problem.k, problem.n, target=SM100A, tiling=tiling)
+        plan = blackwell(problem, SM100A, 1)
         lives: dict[str, dict[str, Any]] = {
             "x_tiles": {"live": ("mainloop",)},
             "parts": {"live": ("epilogue",), "over": "x_tiles"},
@@ -150,6 +148,12 @@ def in_turns(*epilogue: str) -> Make:
 
 def hopper_edit(role: str, old: str, new: str) -> Make:
     return edited(SM90A, (role, old, new))
+
+
+def before_it(statement: str, more: str, function: str, indent: int = 4) -> Make:
+    """linear_norm on Hopper with one more statement before another, in a helper of its multiply role."""
+    old = " " * indent + statement + "\n"
+    return edited(SM90A, ("multiply", old, " " * indent + more + "\n" + old), function=function)
 
 
 WALK, SHORT_WALK = "range(ctx.first, ctx.tiles, ctx.step)", "range(ctx.first, ctx.tiles - 1, ctx.step)"
@@ -202,10 +206,7 @@ FLAWS = (
     ),
     Flaw(
         "a letter waited for before it is sent",
-        edited(
-            SM90A, ("multiply", "    mail.send(letter, rows)\n", "    mail.wait(letter)\n    mail.send(letter, rows)\n"),
-            function="sum_over_cluster",
-        ),
+        before_it("mail.send(letter, rows)", "mail.wait(letter)", "sum_over_cluster"),
         (DEADLOCK,), SUM + r".*waits for mail of multiply 0\[0\] full of CTA 0",
     ),
     Flaw(
@@ -220,11 +221,7 @@ FLAWS = (
     ),
     Flaw(
         "a part put before its buffer is acquired",
-        edited(
-            SM90A,
-            ("multiply", "        ctx.staging.acquire()\n", "        ctx.staging.put(part, z)\n        ctx.staging.acquire()\n"),
-            function="store",
-        ),
+        before_it("ctx.staging.acquire()", "ctx.staging.put(part, z)", "store", indent=8),
         (OverwriteBeforeRelease.fault,), r"parts\[0\] of multiply \d.*" + MULTIPLY,
     ),
     Flaw(
@@ -389,20 +386,14 @@ FLAWS = (
     ),
 )  # fmt: skip
 
-CHANGES: dict[str, dict[str, Any]] = {
-    "letters of one stage": {"letters": 1},
-    "one part staged": {"staged": 1},
-    "one accumulator": {"accumulators": 1},
-    "operands that never turn": {"stages_most": 32},
-}
-
 # What must go on working: rings as small as they may be, and so deep that they never turn.
+CHANGES: dict[str, Any] = {"letters": 1, "staged": 1, "accumulators": 1, "stages_most": 32}
 HARMLESS: dict[str, Make] = {
     "one stage of operands, sm_100a": one_stage(SM100A),
     "parts laid over operands in turns": in_turns("ctx.staging.drain()"),
     **{
-        f"{what}, {target.arch}": partial(linear_norm, ROWS, target=target, tiling=replace(TINY, **change))
-        for target in (SM90A, SM100A)
-        for what, change in CHANGES.items()
+        f"{name} {value}, {on.arch}": partial(linear_norm, ROWS, target=on, tiling=replace(TINY, **{name: value}))
+        for on in (SM90A, SM100A)
+        for name, value in CHANGES.items()
     },
 }
