@@ -10,12 +10,13 @@ import cutlass.cute as cute
 from cute_kernels import tile
 from cute_kernels.device import fragments, product_sm90, product_sm100
 from cute_kernels.device.memory import SharedMemory
-from cute_kernels.device.rings import Mail, Ring
+from cute_kernels.device.rings import ClusterRing, Mail, Ring
 from cute_kernels.device.staging import AccumulatorStaging, LaneStaging, Staging
 from cute_kernels.device.tensors import BoxTensor, FragmentTensor, PartialTensor, RowVector, VectorTensor
 from cute_kernels.device.traced import Traced
 from cute_kernels.plan import Drain, Fill, Plan, Role
 from cute_kernels.plan import Product as ProductPlan
+from cute_kernels.plan import Ring as RingPlan
 from cute_kernels.plan import Staging as StagingPlan
 from cute_kernels.plan import Tensor as TensorPlan
 
@@ -88,9 +89,13 @@ class Context(Traced, tile.Walk):
                 letters = self.memory.buffer(ring.carries[0], self.member)
                 setattr(self, ring.name, Mail(self.plan, ring, pointer, letters, self.row_map, self.thread))
             else:
-                by_mma = ring.fill is Fill.MMA or (ring.drain is Drain.MMA and ring.drained_by == self.role.name)
-                kind = product_sm100.TensorCoreRing if by_mma else Ring
-                setattr(self, ring.name, kind(self.plan, ring, pointer))
+                setattr(self, ring.name, self.kind_of(ring)(self.plan, ring, pointer))
+
+    def kind_of(self, ring: RingPlan) -> type[Ring]:
+        """By who is at its ends; of a ring without letters."""
+        if ring.fill is Fill.MMA or (ring.drain is Drain.MMA and ring.drained_by == self.role.name):
+            return product_sm100.TensorCoreRing
+        return ClusterRing if ring.drain is Drain.PEERS else Ring
 
     def add_products(self) -> None:
         for product in self.plan.products:
@@ -124,7 +129,11 @@ class Context(Traced, tile.Walk):
                 each = self.plan.memory[tensor.buffer].each
                 if each in ("", self.role.name):
                     stages = self.memory.buffer(tensor.buffer, self.member if each else 0)
-                    setattr(self, tensor.name, BoxTensor(tensor, *self.launch.atoms[tensor.name], stages))
+                    setattr(
+                        self,
+                        tensor.name,
+                        BoxTensor(self.plan, tensor, *self.launch.atoms[tensor.name], stages, self.rank),
+                    )
             else:
                 value = self.launch.values[tensor.name]
                 setattr(self, tensor.name, self.thread_tensor(tensor, value))
@@ -156,7 +165,7 @@ class Context(Traced, tile.Walk):
 
     def load(self, tensor: BoxTensor, ring: Ring, slot: Any, row: Any, column: Any) -> None:
         box, stage = tensor.boxes[None, row, column], tensor.stages[None, slot.index]
-        cute.copy(tensor.atom, box, stage, tma_bar_ptr=ring.full(slot))
+        cute.copy(tensor.atom, box, stage, tma_bar_ptr=ring.full(slot), **tensor.to_all)
 
     def read(self, tensor: VectorTensor, row: Any, column: Any) -> Any:
         return tensor.read(row, column, self.m)

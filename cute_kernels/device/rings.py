@@ -65,6 +65,19 @@ class Ring(Traced, tile.RingProtocol):
             arch.mbarrier_arrive(self.empty(slot))
 
 
+class ClusterRing(Ring):
+    """A ring whose stages the CTAs of a cluster fill for each other: a stage is released to all of them."""
+
+    def __init__(self, plan: Plan, ring: RingPlan, barriers: Any) -> None:
+        super().__init__(plan, ring, barriers)
+        self.lane = arch.lane_idx()
+
+    @cute.jit
+    def release(self, slot: Slot) -> None:
+        if self.lane < self.plan.cluster:
+            arch.mbarrier_arrive(self.empty(slot), self.lane)
+
+
 class Mail(Ring):
     """A ring between the same member of the CTAs of a cluster, all of which fill and drain it."""
 

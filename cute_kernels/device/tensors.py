@@ -4,7 +4,7 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int64
+from cutlass import Float32, Int16, Int64
 from cutlass.cute.nvgpu import cpasync
 
 from cute_kernels.device.fragments import ColumnSums, QuadFragment, RowFragment, RowMap, SharedRows, pack, pick, select
@@ -16,18 +16,22 @@ from cute_kernels.plan import Tensor as TensorPlan
 
 def make_atom(plan: Plan, tensor: TensorPlan, value: Any) -> tuple[Any, Any]:
     """Host: the TMA atom of a tensor that has a buffer, and the tensor of coordinates that goes with it."""
-    move = cpasync.CopyBulkTensorTileS2GOp() if tensor.output else cpasync.CopyBulkTensorTileG2SOp()
-    return cpasync.make_tiled_tma_atom(move, value, stage_layout(plan.memory[tensor.buffer]), tensor.box)
+    load = cpasync.CopyBulkTensorTileG2SMulticastOp if tensor.shared else cpasync.CopyBulkTensorTileG2SOp
+    move = cpasync.CopyBulkTensorTileS2GOp() if tensor.output else load()
+    layout, shares = stage_layout(plan.memory[tensor.buffer]), plan.cluster if tensor.shared else 1
+    return cpasync.make_tiled_tma_atom(move, value, layout, tensor.box, shares)
 
 
 class BoxTensor(Traced):
-    """Moved by TMA: boxes of the tensor, and the stages of its buffer that they go to or come from."""
+    """Moved by TMA: boxes of the tensor, and the stages of its buffer that they go to or come from; of a shared one, this CTA's shares."""
 
-    def __init__(self, tensor: TensorPlan, atom: Any, coordinates: Any, stages: Any) -> None:
+    def __init__(self, plan: Plan, tensor: TensorPlan, atom: Any, coordinates: Any, stages: Any, rank: Any) -> None:
         boxes = cute.local_tile(coordinates, tensor.box, (None, None))
+        shares, mine = (plan.cluster, rank) if tensor.shared else (1, 0)
         self.atom = atom
+        self.to_all = {"mcast_mask": Int16((1 << shares) - 1)} if tensor.shared else {}
         self.stages, self.boxes = cpasync.tma_partition(
-            atom, 0, cute.make_layout(1), cute.group_modes(stages, 0, 2), cute.group_modes(boxes, 0, 2)
+            atom, mine, cute.make_layout(shares), cute.group_modes(stages, 0, 2), cute.group_modes(boxes, 0, 2)
         )
 
 

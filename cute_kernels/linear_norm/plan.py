@@ -42,6 +42,7 @@ class Tiling:
     accumulators: int = 2  # Blackwell: tiles in tensor memory
     turns: int = 0  # Hopper: consumers that take tiles in turn, the weight resident; 0 shares operands between two
     turn_rows: int = 64  # rows of such a tile: the height of a wgmma
+    multicast: bool = False  # Hopper: each CTA of a cluster loads a share of x's rows for all
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def resident(problem: LinearNorm, target: Target, stages: int) -> Plan:
         )
     )
     rings = (
-        Ring("rows", stages, "load", "multiply", ("x_tiles",), in_turn=True),
+        Ring("rows", stages, "load", "multiply", ("x_tiles",), drain=drained(problem), in_turn=True),
         Ring("weights", problem.steps, "load", "multiply", ("weight_tiles",)),
         Ring("turns", t.turns, "multiply", "multiply", (), fill=Fill.WARPS, in_turn=True),
         mail_of(problem, "multiply"),
@@ -173,7 +174,10 @@ def resident(problem: LinearNorm, target: Target, stages: int) -> Plan:
             barriers=barriers(rings, roles),
             members=tuple((role.name, role.members) for role in roles),
         ),
-        tensors=(*tiles(problem, t.turn_rows, t.turn_rows), *options(problem, t.turn_rows, vector=PAIR)),
+        tensors=(
+            *tiles(problem, t.turn_rows, t.turn_rows, multicasts(problem)),
+            *options(problem, t.turn_rows, vector=PAIR),
+        ),
         rings=rings,
         products=(Product("product", "multiply", "x_tiles", "weight_tiles", (t.turn_rows, columns, t.depth)),),
         stagings=(Staging("staging", "multiply", "parts", columns // t.part),),
@@ -186,11 +190,20 @@ def resident(problem: LinearNorm, target: Target, stages: int) -> Plan:
     )
 
 
-def tiles(problem: LinearNorm, height: int, rows: int) -> tuple[Tensor, ...]:
-    """What TMA moves in every call: x by `height` rows, y by the `rows` of one member."""
+def drained(problem: LinearNorm) -> Drain:
+    """By whom stages of x are released: where CTAs load for each other, by the warps of all of them."""
+    return Drain.PEERS if multicasts(problem) else Drain.WARPS
+
+
+def multicasts(problem: LinearNorm) -> bool:
+    return problem.tiling.multicast and problem.cluster > 1
+
+
+def tiles(problem: LinearNorm, height: int, rows: int, shared: bool) -> tuple[Tensor, ...]:
+    """What TMA moves in every call: x by `height` rows, for all CTAs of the cluster where it is `shared`; y by the `rows` of one member."""
     t = problem.tiling
     return (
-        Tensor("x", problem.dtype, ("m", problem.k), (height, t.depth), "x_tiles"),
+        Tensor("x", problem.dtype, ("m", problem.k), (height, t.depth), "x_tiles", shared=shared),
         Tensor("weight", problem.dtype, (problem.n, problem.k), (problem.columns, t.depth), "weight_tiles"),
         Tensor("y", problem.dtype, ("m", problem.n), (rows, t.part), "parts", output=True),
     )
@@ -223,7 +236,7 @@ def assemble(
     rings: tuple[Ring, ...] = (
         Ring(
             "operands", stages, "load", "multiply", ("x_tiles", "weight_tiles"),
-            drain=Drain.MMA if on_tensor_memory else Drain.WARPS,
+            drain=Drain.MMA if on_tensor_memory else drained(problem),
         ),
         mail_of(problem, consumer),
     )  # fmt: skip
@@ -248,7 +261,7 @@ def assemble(
             members=tuple((role.name, role.members) for role in roles),
         ),
         tensors=(
-            *tiles(problem, t.rows, rows),
+            *tiles(problem, t.rows, rows, multicasts(problem) and not on_tensor_memory),
             *options(problem, rows, vector=CHUNK if on_tensor_memory else PAIR),
         ),
         rings=rings,

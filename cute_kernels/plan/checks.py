@@ -66,6 +66,19 @@ def check_tensors(plan: "Plan") -> None:
             buffer = plan.memory[tensor.buffer]
             moved, kept = (tensor.box, tensor.dtype), (buffer.shape, buffer.dtype)
             require(moved == kept, f"{tensor.name} moves boxes of {moved}; a stage of {buffer.name} is {kept}")
+        if tensor.shared:
+            check_shared(plan, tensor)
+
+
+def check_shared(plan: "Plan", tensor: Any) -> None:
+    """A CTA's share is whole swizzle atoms of 8 rows, and a stage is free when all CTAs of the cluster say so."""
+    height = tensor.box[0]
+    require(
+        height % (8 * plan.cluster) == 0, f"{tensor.name}: {height} rows in shares of 8, 16, … for {plan.cluster} CTAs"
+    )
+    for ring in plan.rings:
+        if tensor.buffer in ring.carries:
+            require(ring.drain is Drain.PEERS, f"{tensor.name} is shared, ring {ring.name} drained by one CTA")
 
 
 def check_ring(plan: "Plan", ring: Ring) -> None:

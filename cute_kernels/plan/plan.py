@@ -19,6 +19,7 @@ class Tensor:
     box     what one TMA copy moves, where TMA moves it, between here and a stage of `buffer`
     vector  elements a thread moves at once, where threads move it
     ahead   of a vector along the columns: how many such moves are under way before one is used; None: all, to stay in registers
+    shared  the CTAs of a cluster need the same boxes: each loads its share of a box's rows, and TMA hands it to all of them (multicast)
     """
 
     name: str
@@ -29,6 +30,7 @@ class Tensor:
     vector: int = 1
     output: bool = False
     ahead: int | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,8 @@ class Plan:
         """Arrivals an empty barrier counts: derived from who drains."""
         role = self.roles[ring.drained_by]
         members = 1 if ring.each or ring.in_turn else role.members
-        counts = {Drain.WARPS: role.warps * members, Drain.PEERS: role.warps * self.cluster, Drain.MMA: 1}
+        own = role.warps * members
+        counts = {Drain.WARPS: own, Drain.PEERS: own * self.cluster, Drain.MMA: 1}
         return counts[ring.drain]
 
     def blocks(self, m: int, clusters_at_once: int | None = None) -> int:

@@ -17,7 +17,7 @@ class Drain(Enum):
     """What completes a stage's *empty* barrier."""
 
     WARPS = "warps"  # each warp of every draining member, once
-    PEERS = "peers"  # the warps of the same member in every CTA of the cluster: whoever got this CTA's letter
+    PEERS = "peers"  # those warps in every CTA of the cluster: whoever got this CTA's letter, or its share of a box
     MMA = "mma"  # the tensor core, by tcgen05.commit
 
 

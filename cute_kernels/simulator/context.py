@@ -36,15 +36,21 @@ class Context(Walk):
     # Global memory
 
     def load(self, tensor: GlobalTensor, ring: Ring, slot: Any, row: int, column: int) -> None:
-        worker = self.worker
+        worker, source, rank = self.worker, tensor.part(row, column), self.rank
         worker.step("load")
-        (tile,) = self.buffers[tensor.name][slot.index]
-        source, barrier = tensor.part(row, column), ring.full(slot)
+        if tensor.spec.shared:
+            height = tensor.box[0] // self.plan.cluster
+            source = source[rank * height : (rank + 1) * height]
+            targets = [(stages, stages.tiles_of(tensor.spec.buffer, slot.index)[rank]) for stages in ring.everywhere]
+        else:
+            targets = [(ring.mine, self.buffers[tensor.name][slot.index][0])]
         self.events.box(worker, tensor, (row, column), source.size, False)
-        self.events.will_write(worker, barrier, tile)
-        name = f"load {tensor.name}"
-        arrive = partial(self.arrive, source, barrier, tile)
-        worker.engine.add(Operation(self.cta.units["TMA"], name, tile.bytes, arrive, (tensor.name, row, column)))
+        for stages, tile in targets:
+            barrier = stages.full[slot.index]
+            self.events.will_write(worker, barrier, tile)
+            name, box = f"load {tensor.name}", (tensor.name, row, column)
+            arrive = partial(self.arrive, source, barrier, tile)
+            worker.engine.add(Operation(tile.cta.units["TMA"], name, tile.bytes, arrive, box))
 
     def arrive(self, source: Any, barrier: Barrier, tile: Tile) -> None:
         """A copy's bytes are there. Those beyond the tensor are zeros, and count as bytes too."""

@@ -18,6 +18,11 @@ class Stages:
     full: tuple[Barrier, ...]
     empty: tuple[Barrier, ...]
     tiles: tuple[tuple[Tile, ...], ...]
+    buffers: dict[str, list[tuple[Tile, ...]]]  # the same by the buffers that the ring carries
+
+    def tiles_of(self, buffer: str, stage: int) -> tuple[Tile, ...]:
+        """The tiles of one buffer in a stage."""
+        return self.buffers[buffer][stage]
 
 
 class Cta:
@@ -26,8 +31,9 @@ class Cta:
     def __init__(self, grid: "Grid", number: int) -> None:
         self.plan, self.number, self.rank = grid.plan, number, number % grid.plan.cluster
         self.engine, self.events, self.gone = grid.engine, grid.events, False
-        mail = frozenset(name for ring in self.plan.rings if ring.fill is Fill.MAIL for name in ring.carries)
-        self.shared = SharedMemory(self, self.plan, mail)
+        mail = {name for ring in self.plan.rings if ring.fill is Fill.MAIL for name in ring.carries}
+        shares = {tensor.buffer for tensor in self.plan.tensors if tensor.shared}
+        self.shared = SharedMemory(self, self.plan, frozenset(mail), frozenset(shares))
         self.tensor_memory = TensorMemory(self, self.plan) if self.plan.memory.tensor_memory else None
         self.units = {kind: Unit(number, number // self.plan.cluster, kind) for kind in UNITS}
         self.tensor_queue = Queue(self.engine, self.units["tensor core"], f"the tensor core of CTA {number}")
@@ -46,7 +52,8 @@ class Cta:
         turns = range(ring.stages)
         full = (Barrier(self, f"{label}[{i}] full", plan.full_arrivals(ring), True, come[0]) for i in turns)
         empty = (Barrier(self, f"{label}[{i}] empty", plan.empty_arrivals(ring), False, come[1]) for i in turns)
-        return Stages(ring, tuple(full), tuple(empty), tuple(self.carried(ring, member, i) for i in turns))
+        buffers = {name: self.buffer(name, member) for name in ring.carries if name in self.shared.tiles}
+        return Stages(ring, tuple(full), tuple(empty), tuple(self.carried(ring, member, i) for i in turns), buffers)
 
     def carried(self, ring: Ring, member: int, stage: int) -> tuple[Tile, ...]:
         """The tiles of one stage of a ring."""

@@ -118,9 +118,10 @@ class Tile:
 class SharedMemory:
     """The bytes of one CTA, placed as the plan says; `tiles[buffer][member][stage]` is a tuple of tiles."""
 
-    def __init__(self, cta: Any, plan: Plan, in_letters: frozenset[str]) -> None:
+    def __init__(self, cta: Any, plan: Plan, in_letters: frozenset[str], in_shares: frozenset[str]) -> None:
         self.bytes = np.full(plan.memory.bytes, POISON, np.uint8)
-        self.tiles = {b.name: self.place(cta, plan, b, b.name in in_letters) for b in plan.memory.buffers}
+        pieces = dict.fromkeys(in_letters, "letter") | dict.fromkeys(in_shares, "share")
+        self.tiles = {b.name: self.place(cta, plan, b, pieces.get(b.name, "")) for b in plan.memory.buffers}
         for a, b in plan.memory.overlaps():
             for tile in self.all(a.name):
                 for other in self.all(b.name):
@@ -132,8 +133,8 @@ class SharedMemory:
         """Every tile of a buffer."""
         return [tile for stages in self.tiles[name] for tiles in stages for tile in tiles]
 
-    def place(self, cta: Any, plan: Plan, buffer: Buffer, in_letters: bool) -> list[list[tuple[Tile, ...]]]:
-        """The tiles of a buffer; one for each place of a letter where the stage is written by several CTAs."""
+    def place(self, cta: Any, plan: Plan, buffer: Buffer, piece: str) -> list[list[tuple[Tile, ...]]]:
+        """The tiles of a buffer; where a stage is written by several CTAs, one for each of their letters, or shares of its rows."""
         region, dtype = plan.memory.placement[buffer.name], NUMPY[buffer.dtype]
         members = []
         for member in range(plan.memory.copies(buffer)):
@@ -142,16 +143,22 @@ class SharedMemory:
                 offset = region.offset + (member * buffer.stages + stage) * buffer.stage_bytes
                 array = self.bytes[offset : offset + buffer.stage_bytes].view(dtype).reshape(buffer.shape)
                 label = f"{buffer.name}[{stage}]" + (f" of {buffer.each} {member}" if buffer.each else "")
-                stages.append(self.cut(cta, label, array, offset) if in_letters else (Tile(cta, label, array, offset),))
+                whole = (Tile(cta, label, array, offset),)
+                stages.append(self.cut(cta, label, np.split(array, plan.cluster), offset, piece) if piece else whole)
             members.append(stages)
         return members
 
     @staticmethod
-    def cut(cta: Any, label: str, array: Any, offset: int) -> tuple[Tile, ...]:
-        """A stage of letters, one from each CTA."""
+    def cut(cta: Any, label: str, parts: list[Any], offset: int, piece: str) -> tuple[Tile, ...]:
+        """A stage of pieces, one from each CTA."""
         return tuple(
-            Tile(cta, f"{label}, letter of rank {rank},", part, offset + rank * part.nbytes)
-            for rank, part in enumerate(array)
+            Tile(
+                cta,
+                f"{label}, {piece} of rank {rank},",
+                part if piece == "share" else part[0],
+                offset + rank * part.nbytes,
+            )
+            for rank, part in enumerate(parts)
         )
 
 

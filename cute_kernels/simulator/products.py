@@ -10,6 +10,8 @@ from cute_kernels.simulator.engine import Queue, Worker
 from cute_kernels.simulator.fragments import Fragment
 from cute_kernels.simulator.memory import Tile
 
+Tiles = tuple[Tile, ...]
+
 
 class Product:
     """What both generations share: the operands' tiles, and the FLOPs of one product."""
@@ -23,20 +25,26 @@ class Product:
         self.mine = slice(first, first + rows)
         self.valid = inside(worker, columns)
 
-    def operands(self, slot: Any, other: Any, queue: Queue) -> tuple[Tile, Tile]:
+    def operands(self, slot: Any, other: Any, queue: Queue) -> tuple[Tiles, Tiles]:
         """The tiles of a stage, or of two, which the next product of the queue will read."""
-        (a,), (b,) = self.a[slot.index], self.b[(other or slot).index]
-        self.events.will_read(self.worker, queue, a)
-        self.events.will_read(self.worker, queue, b)
+        a, b = self.a[slot.index], self.b[(other or slot).index]
+        for tile in (*a, *b):
+            self.events.will_read(self.worker, queue, tile)
         self.events.multiplies(self.worker, self.flops)
         return a, b
 
-    def run(self, accumulator: Any, a: Tile, b: Tile, fresh: bool) -> None:
+    def run(self, accumulator: Any, a: Tiles, b: Tiles, fresh: bool) -> None:
         """The product itself, from the bytes that are there now, in float32."""
+        rows, columns = whole(a)[self.mine], whole(b).T
         if fresh:
-            np.matmul(a.values[self.mine], b.values.T, out=accumulator)
+            np.matmul(rows, columns, out=accumulator)
         else:
-            accumulator += a.values[self.mine] @ b.values.T
+            accumulator += rows @ columns
+
+
+def whole(tiles: Tiles) -> Any:
+    """A stage's values, those of several CTAs' shares one below the other."""
+    return tiles[0].values if len(tiles) == 1 else np.concatenate([tile.values for tile in tiles])
 
 
 def inside(worker: Worker, columns: int) -> int:

@@ -13,12 +13,36 @@ def sum_over_cluster(mail: Any, letter: Any, rows: Any) -> tuple[Any, Any]:
         return rows, letter
     mail.acquire(letter)
     mail.send(letter, rows)
+    return received(mail, letter), mail.advance(letter)
+
+
+def sums_over_cluster(mail: Any, letter: Any, several: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+    """Several sums, their letters under way together where the mail has a stage for each; and the mail's next slot."""
+    if not mail.stages:
+        return several, letter
+    if mail.stages < len(several):
+        totals: tuple[Any, ...] = ()
+        for rows in several:
+            total, letter = sum_over_cluster(mail, letter, rows)
+            totals += (total,)
+        return totals, letter
+    slots = [letter]
+    for _ in several[1:]:
+        slots.append(mail.advance(slots[-1]))
+    for slot, rows in zip(slots, several, strict=True):
+        mail.acquire(slot)
+        mail.send(slot, rows)
+    return tuple(received(mail, slot) for slot in slots), mail.advance(slots[-1])
+
+
+def received(mail: Any, letter: Any) -> Any:
+    """The letters of a slot added in the order of rank, when they are all there."""
     mail.wait(letter)
     first, *others = mail.receive(letter)
     for other in others:
         first = first + other
     mail.release(letter)
-    return first, mail.advance(letter)
+    return first
 
 
 def sums_over_pieces(ctx: Any, pieces: Any, function: Any, rows: Any = ()) -> tuple[Any, ...]:
@@ -44,7 +68,6 @@ def mean_and_square(ctx: Any, letter: Any, pieces: Any, n: int, centre: bool) ->
     total, letter = sum_over_cluster(ctx.mail, letter, sums_over_pieces(ctx, pieces, lambda v: (v,))[0])
     mean = total / n
     own = sums_over_pieces(ctx, pieces, lambda v, m: ((v - m) * (v - m), v - m), rows=(mean,))
-    squares, letter = sum_over_cluster(ctx.mail, letter, own[0])
-    rest, letter = sum_over_cluster(ctx.mail, letter, own[1])
+    (squares, rest), letter = sums_over_cluster(ctx.mail, letter, own)
     left = rest / n
     return (mean, left), squares / n - left * left, letter

@@ -131,7 +131,8 @@ class Context(Protocol):
         """The program as this back end runs it."""
 
     def load(self, tensor: Any, ring: Ring, slot: Slot, row: Any, column: Any) -> None:
-        """Start the TMA copy of box (row, column) into the tensor's buffer, stage `slot`; its bytes arrive on the ring's full barrier.
+        """Start the TMA copy of box (row, column) into the tensor's buffer, stage `slot`; its bytes arrive on the ring's full barrier. Of a
+        shared tensor, copy this CTA's share of the box's rows to every CTA of the cluster, on their barriers.
 
         What lies beyond the tensor arrives as zeros."""
 

@@ -57,6 +57,8 @@ HOPPER = (
     LinearNorm(512, 512, "bfloat16", "layer", **ALL_OPTIONS, tiling=Tiling(turns=3, columns_most=128)),
     LinearNorm(512, 256, "bfloat16", "layer", **AFFINE, tiling=Tiling(turns=4, columns_most=128)),
     LinearNorm(256, 512, "bfloat16", "layer", **AFFINE, tiling=Tiling(turns=2)),
+    LinearNorm(1024, 1024, "bfloat16", tiling=Tiling(multicast=True, staged=1)),
+    LinearNorm(512, 512, "bfloat16", tiling=Tiling(turns=3, columns_most=128, multicast=True)),
 )
 KERNELS = [(problem, arch) for problem in PROBLEMS for arch in ("sm_90a", "sm_100a")]
 KERNELS += [(problem, "sm_90a") for problem in HOPPER]
@@ -160,14 +162,25 @@ def test_no_role_runs_before_the_cluster_has_set_its_barriers(compiled: Compiled
     assert events == ([*prologue, "wait"] if compiled.plan.memory.barriers else [])
 
 
+@pytest.mark.parametrize("compiled", STAGED, ids=str, indirect=True)
+def test_what_is_shared_goes_to_every_cta_of_the_cluster(compiled: Compiled) -> None:
+    masks = re.findall(r"multicast::cluster\S* \[[^\]]+\], \[[^\]]+\], \[[^\]]+\], (%rs\d+)", compiled.ptx)
+    shared = any(tensor.shared for tensor in compiled.plan.tensors)
+    assert bool(masks) == shared
+    found = {int(value) for mask in masks for value in re.findall(rf"mov\.b16 \t?{mask}, (\d+);", compiled.ptx)}
+    assert found == ({(1 << compiled.plan.cluster) - 1} if shared else set())
+
+
 def test_letters_cross_ctas_only_in_clusters(compiled: Compiled) -> None:
     assert bool(order(compiled.ptx, "letter")) == (compiled.plan.cluster > 1)
 
 
 def test_letters_are_released_behind_a_proxy_fence_of_every_lane(compiled: Compiled) -> None:
     events = order(compiled.ptx, "letter", "proxy fence", "meet warp", "arrive at peers")
-    groups = [name for name, _ in itertools.groupby(events)]
-    assert groups.count("arrive at peers") == groups.count("letter")
+    events = events[events.index("letter") if "letter" in events else 0 :]  # before them, shared stages are released
+    rows_a_thread = 2 if compiled.plan.products and compiled.plan.target.generation == "Hopper" else 1
+    letters = events.count("letter") // (compiled.plan.cluster * rows_a_thread)
+    assert events.count("arrive at peers") == letters
     assert all(two == ["proxy fence", "meet warp"] for two in before(events, "arrive at peers", 2))
 
 

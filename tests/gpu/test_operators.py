@@ -86,20 +86,26 @@ def check_rows(found: tuple[torch.Tensor | None, ...], arguments: Arguments, mor
                 assert accuracy.right, accuracy
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("turns", [2, 3, 4])
-@pytest.mark.parametrize(("k", "n"), [(8, 64), (200, 128), (512, 256), (512, 512), (512, 520), (256, 1024)])
-def test_linear_norm_with_consumers_that_take_turns(k: int, n: int, turns: int, options: str) -> None:
-    """The second schedule of Hopper, which no call takes by itself: right, and the same bits again and again, on few tiles and on many."""
+TILINGS = {
+    "shared": Tiling(multicast=True),
+    **{f"{turns} turns": Tiling(turns=turns, columns_most=128) for turns in (2, 3, 4)},
+    "3 turns, shared": Tiling(turns=3, columns_most=128, multicast=True),
+}
+
+
+@pytest.mark.parametrize("options", ["plain", "everything"])
+@pytest.mark.parametrize("how", TILINGS)
+@pytest.mark.parametrize(("k", "n"), [(8, 64), (200, 128), (512, 256), (512, 512), (504, 480), (256, 1024)])
+def test_linear_norm_by_schedules_that_no_call_takes(k: int, n: int, how: str, options: str) -> None:
+    """Consumers in turn, x loaded by the CTAs for each other: right, and the same bits again and again, on few tiles and on many."""
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("a schedule of Hopper")
     for m in (1, 129, 20000):
         case = Linear(m, k, n, **OPTIONS[options])
         arguments: Arguments = linear_norm_cases.inputs(case, "cuda")
-        tiling = Tiling(turns=turns, columns_most=128)
         vectors = {f"{name}_dtype": getattr(case, name) for name in linear_norm_cases.VECTORS}
         eps = 1e-5 if case.norm == "layer" else 1e-6
-        problem = LinearNorm(k, n, case.dtype, case.norm, eps, **vectors, residual=case.residual, tiling=tiling)
+        problem = LinearNorm(k, n, case.dtype, case.norm, eps, **vectors, residual=case.residual, tiling=TILINGS[how])
         kernel = plan_linear_norm(problem, SM90A)
         y = torch.full((m, n), torch.nan, device="cuda", dtype=torch.bfloat16)
         tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)} | {"y": y}

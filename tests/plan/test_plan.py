@@ -17,7 +17,7 @@ Edit = Callable[[Plan], dict[str, Any]]  # what to replace in a plan
 TARGETS = pytest.mark.parametrize("on", [SM90A, SM100A], ids=lambda target: target.arch)
 
 
-def linear_norm(on: Target, n: int = 512, k: int = 512, **tiling: int) -> Plan:
+def linear_norm(on: Target, n: int = 512, k: int = 512, **tiling: Any) -> Plan:
     return plan_linear_norm(LinearNorm(k=k, n=n, dtype="bfloat16", tiling=Tiling(**tiling)), on)
 
 
@@ -75,6 +75,23 @@ def test_the_weight_stays_where_consumers_take_turns(turns: int, stages: int) ->
     assert plan.empty_arrivals(weights) == 4 * turns
     assert plan.full_arrivals(order) == 4
     assert sum(r.threads * r.members * (r.registers or 0) for r in plan.roles) <= SM90A.registers
+
+
+def test_where_ctas_load_x_for_each_other_all_of_them_release_it() -> None:
+    plan = linear_norm(SM90A, n=1024, multicast=True)
+    assert plan.tensor("x").shared
+    assert not plan.tensor("weight").shared
+    assert plan.empty_arrivals(plan.ring("operands")) == 4 * 2 * 4  # each warp of both consumers of four CTAs
+    assert (
+        plan.stage_bytes(plan.ring("operands")) == (128 * 64 + 256 * 64) * 2
+    )  # a share from each CTA, and the own weight
+    assert not linear_norm(SM90A, n=256, multicast=True).tensor("x").shared
+    assert not linear_norm(SM100A, n=1024, multicast=True).tensor("x").shared
+
+
+def test_shares_are_whole_swizzle_atoms() -> None:
+    with pytest.raises(PlanError, match="x: 128 rows in shares of 8, 16, … for 3 CTAs"):
+        linear_norm(SM90A, n=768, multicast=True)
 
 
 def test_a_weight_that_does_not_fit_cannot_stay() -> None:

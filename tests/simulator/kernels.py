@@ -16,6 +16,8 @@ from cute_kernels.simulator.memory import NUMPY
 
 TINY = Tiling(rows=16, columns_most=16, depth=8, part=4)
 IN_TURN = replace(TINY, turns=3, turn_rows=8)
+SHARED = replace(TINY, rows=16, multicast=True)  # a share is 8 rows of a cluster of two
+SHARED_IN_TURN = replace(IN_TURN, turn_rows=16, multicast=True)
 EVERYTHING: dict[str, Any] = {"centre": True, "residual": True, "return_sum": True, "return_stats": True}
 EVERY_OPTION: dict[str, Any] = {
     "norm": "layer", "bias_dtype": "bfloat16", "norm_weight_dtype": "float32", "norm_bias_dtype": "float32",
@@ -137,10 +139,10 @@ def with_programs(plan: Plan, **programs: Callable[..., None]) -> Plan:
 STANDARD: dict[str, Callable[[], Kernel]] = {
     "linear_norm-sm_90a": lambda: linear_norm(target=SM90A),
     "linear_norm-sm_100a": lambda: linear_norm(target=SM100A),
-    "linear_norm-in-turn": lambda: linear_norm(m=100, tiling=IN_TURN),
-    "linear_norm-everything-sm_90a": lambda: linear_norm(n=40, target=SM90A, **EVERY_OPTION),
-    "linear_norm-everything-sm_100a": lambda: linear_norm(n=40, target=SM100A, **EVERY_OPTION),
-    "linear_norm-everything-in-turn": lambda: linear_norm(n=40, tiling=IN_TURN, **EVERY_OPTION),
+    "linear_norm-in-turn": lambda: linear_norm(m=60, tiling=IN_TURN),
+    "linear_norm-shared": lambda: linear_norm(tiling=SHARED),
+    "linear_norm-everything-in-turn": lambda: linear_norm(m=60, tiling=SHARED_IN_TURN, **EVERY_OPTION),
+    "linear_norm-everything-sm_100a": lambda: linear_norm(m=36, n=40, target=SM100A, **EVERY_OPTION),
     "rms_norm": lambda: norm(200, Norm(40, "bfloat16", "float32")),
     "rms_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", row=16)),
     "layer_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", "float32", row=16, **EVERYTHING)),

@@ -16,6 +16,7 @@ from cute_kernels.plan import SM90A, SM100A, Plan
 from tests.simulator.kernels import (
     EVERY_GRADIENT,
     IN_TURN,
+    SHARED,
     TINY,
     Kernel,
     linear_norm,
@@ -33,21 +34,29 @@ for _operator in OPERATORS.values():
 PROGRAMS: dict[str, Program] = {n: p for n, p in tile.PROGRAMS.items() if n.startswith("cute_kernels.")}
 
 ROWS = 72  # four and a half tiles
+KEPT: dict[str, Any] = {"norm": "layer", "return_z": True}  # letters in pairs, z on its way out before y
 SMALLEST = replace(TINY, stages_most=2, staged=1, letters=1, accumulators=1)
 KERNELS: dict[str, tuple[Make, ...]] = {
     "linear_norm, sm_90a": (
-        lambda: linear_norm(ROWS, target=SM90A, return_z=True),
-        lambda: linear_norm(ROWS, target=SM90A, tiling=SMALLEST, return_z=True),
+        lambda: linear_norm(ROWS, target=SM90A, **KEPT),
+        lambda: linear_norm(ROWS, target=SM90A, tiling=SMALLEST, **KEPT),
     ),
     "linear_norm, sm_100a": (
-        lambda: linear_norm(ROWS, target=SM100A, return_z=True),
-        lambda: linear_norm(ROWS, target=SM100A, tiling=SMALLEST, return_z=True),
+        lambda: linear_norm(ROWS, target=SM100A, **KEPT),
+        lambda: linear_norm(ROWS, target=SM100A, tiling=SMALLEST, **KEPT),
     ),
     "linear_norm in turn, sm_90a": (
-        lambda: linear_norm(ROWS, tiling=IN_TURN, return_z=True),
-        lambda: linear_norm(ROWS, tiling=replace(SMALLEST, turns=2, turn_rows=8), return_z=True),
+        lambda: linear_norm(ROWS, tiling=IN_TURN, **KEPT),
+        lambda: linear_norm(ROWS, tiling=replace(SMALLEST, turns=2, turn_rows=8), **KEPT),
     ),
-    "rms_norm, cluster of 3": (lambda: norm(9, Norm(40, "bfloat16", "float32", row=16)),),
+    "linear_norm, x shared, sm_90a": (
+        lambda: linear_norm(ROWS, tiling=SHARED, **KEPT),
+        lambda: linear_norm(ROWS, tiling=replace(SMALLEST, multicast=True), **KEPT),
+    ),
+    "norms, cluster of 3": (
+        lambda: norm(9, Norm(40, "bfloat16", "float32", row=16)),
+        lambda: norm(9, Norm(40, "bfloat16", centre=True, row=16)),
+    ),
     "norm_backward, cluster of 3": (
         lambda: norm_backward(300, NormBackward(40, "bfloat16", row=16, **EVERY_GRADIENT), at_once=1),
     ),
@@ -89,6 +98,9 @@ OUTLIVED = (
 )
 EQUIVALENT = {
     ("linear_norm, sm_90a", "linear_norm.load.load", "ring.drain(slot)"): OUTLIVED,
+    ("linear_norm, x shared, sm_90a", "linear_norm.load.load", "ring.drain(slot)"): (
+        "the consumers of every CTA release their last stage before their last letter, for whose release this CTA's consumers wait"
+    ),
     ("linear_norm in turn, sm_90a", "linear_norm.load.load_resident", "rows.drain(slot)"): OUTLIVED,
     ("linear_norm in turn, sm_90a", "linear_norm.load.load_resident", "weights.drain(held)"): OUTLIVED,
 }

@@ -145,8 +145,9 @@ def norm_case(program: Any, answer: Any, rows: int, problem: Norm | NormBackward
 
 def product_case(program: Any, answer: Any, rows: int, problem: LinearNorm) -> Case:
     plan = with_program(plan_linear_norm(problem, SM90A), "multiply", program)
-    turns = f"-turns{problem.tiling.turns}" if problem.tiling.turns else ""
-    return Case(f"{program.__name__}-{rows}x{problem.n}x{problem.k}-{problem.dtype}{turns}", plan, rows, answer)
+    how = f"-turns{problem.tiling.turns}" if problem.tiling.turns else ""
+    how += "-multicast" if problem.tiling.multicast else ""
+    return Case(f"{program.__name__}-{rows}x{problem.n}x{problem.k}-{problem.dtype}{how}", plan, rows, answer)
 
 
 def cases() -> Iterator[Case]:
@@ -184,10 +185,12 @@ def accumulator_cases(dtype: str) -> Iterator[Case]:
         yield product_case(programs.complete_accumulator, completed, 300, LinearNorm(64, n, dtype, **options))
         counts = LinearNorm(64, n, dtype, return_stats=True)
         yield product_case(programs.count_accumulator_columns, columns_counted, 300, counts)
-    for turns in (2, 3, 4):
-        for rows, n, k in ((1, 128, 8), (700, 256, 200), (1500, 512, 512)):
-            tiling = Tiling(turns=turns, columns_most=128)
+    for turns, multicast in ((2, False), (3, True), (4, False)):
+        for rows, n, k in ((1, 128, 8), (700, 512, 200)):
+            tiling = Tiling(turns=turns, columns_most=128, multicast=multicast)
             yield product_case(programs.multiply_by_turns, multiplied, rows, LinearNorm(k, n, dtype, tiling=tiling))
+    for n in (512, 1024):
+        yield product_case(programs.multiply, multiplied, 300, LinearNorm(200, n, dtype, tiling=Tiling(multicast=True)))
 
 
 def norm_option_cases(n: int, dtype: str, vector: int) -> Iterator[Case]:
