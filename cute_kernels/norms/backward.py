@@ -75,9 +75,7 @@ def differentiate_rows(ctx: Any, index: Any, letter: Any, unit: Any, gradient: A
         ctx.apply(gradient, (lambda g, w: g * (w + offset)) if offset else (lambda g, w: g * w), columns=(weight,))
     if problem.centre:
         sums = ctx.row_sums(gradient, lambda g, u: (g * u, g, u), tiles=(unit,))
-        along, letter = tile.sum_over_cluster(ctx.mail, letter, sums[0])
-        total, letter = tile.sum_over_cluster(ctx.mail, letter, sums[1])
-        left, letter = tile.sum_over_cluster(ctx.mail, letter, sums[2])
+        (along, total, left), letter = tile.sums_over_cluster(ctx.mail, letter, sums)
         mean, rest = total / problem.n, left / problem.n
         rows = (rstd, mean, rest, along / problem.n - mean * rest)
         ctx.apply(gradient, lambda g, r, m, s, a, u: (g - m - (u - s) * a) * r, rows=rows, tiles=(unit,))

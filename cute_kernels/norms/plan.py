@@ -16,8 +16,7 @@ ELEMENTS, ELEMENTS_LONG, LONG, LONG_CENTRE = 32, 64, 8193, 2048
 THREADS, THREADS_CENTRE = 256, 128  # of a CTA, at least
 THREADS_MOST = 512
 ROW = 16384  # columns of a row a CTA takes, at most
-LETTERS = 2
-SUMS = 3  # sums of a row at once, at most
+SUMS = 3  # sums of a row at once, at most: as many letters of each CTA are on their way together
 # Backward holds x̂, dy, the weight and up to two sums of every column, of 16 KiB of x an SM: short rows 32 a thread and few partial sums,
 # longer ones 16, since their threads meet. For a mean, or a third tile to read, a CTA has no registers for 8192 columns, unless a cluster's
 # exchange parts what it holds before from what it holds after.
@@ -201,11 +200,11 @@ def assemble(
     """
     (role,) = roles
     mail = Ring(
-        "mail", LETTERS if c.cluster > 1 else 0, role.name, role.name, ("letters",),
+        "mail", SUMS if c.cluster > 1 else 0, role.name, role.name, ("letters",),
         fill=Fill.MAIL, drain=Drain.PEERS, each=role.name,
     )  # fmt: skip
     buffers = (
-        Buffer("letters", (c.cluster, c.rows), "float32", LETTERS, each=role.name),
+        Buffer("letters", (c.cluster, c.rows), "float32", SUMS, each=role.name),
         Buffer("sums", (c.rows, SUMS * max(1, c.lanes // WARP)), "float32"),
         *((Buffer("columns", (c.rows, c.columns), "float32"),) if walking and c.rows > 1 else ()),
     )
