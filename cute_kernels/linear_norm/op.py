@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from cute_kernels.linear_norm.gradients import backward
-from cute_kernels.linear_norm.plan import CHUNK, LinearNorm, plan
+from cute_kernels.linear_norm.plan import CHUNK, LinearNorm, plan, tiling_for
 from cute_kernels.plan import Plan, PlanError, Target
 from cute_kernels.runtime import inputs
 from cute_kernels.runtime.bridge import NAMES
@@ -150,7 +150,7 @@ def forward(
 @functools.lru_cache(maxsize=1024)
 def planned(target: Target, **facts: Any) -> Plan:
     """The plan by the facts of its problem, or one line on why there is none."""
-    problem = LinearNorm(**facts)
+    problem = LinearNorm(**facts, tiling=tiling_for(facts["k"], facts["n"], target))
     try:
         return plan(problem, target)
     except PlanError as error:

@@ -10,7 +10,7 @@ WIDTH = 1200
 TOP, ROW, BOX = 44, 44, 160
 LOOP = 26  # pixels
 SOURCE, SINK = "global memory, read", "global memory, written"
-KINDS = {Fill.TMA: "copy", Fill.MAIL: "exchange", Fill.MMA: "mma"}
+KINDS = {Fill.TMA: "copy", Fill.MAIL: "exchange", Fill.MMA: "mma", Fill.WARPS: "compute"}
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def arrows(plan: Plan) -> list[Arrow]:
 
 
 def of_ring(plan: Plan, ring: Ring) -> Arrow:
-    detail = f"{ring.stages} stage{'s' * (ring.stages != 1)} of {', '.join(ring.carries)}"
-    if ring.filled_by == ring.drained_by:
+    detail = f"{ring.stages} stage{'s' * (ring.stages != 1)} of {', '.join(ring.carries) or 'nothing: a signal'}"
+    if ring.fill is Fill.MAIL:
         detail += f", between the {plan.cluster} CTAs of a cluster"
     return Arrow(ring.filled_by, ring.drained_by, ring.name, detail, KINDS[ring.fill])
 

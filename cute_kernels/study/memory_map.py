@@ -97,7 +97,8 @@ def purpose(plan: Plan, name: str) -> str:
     fills = {carried: ring.fill for ring in plan.rings for carried in ring.carries}
     if any(staging.buffer == name for staging in plan.stagings):
         return "store"
-    return {Fill.TMA: "copy", Fill.MAIL: "exchange", Fill.MMA: "mma"}[fills[name]] if name in fills else "compute"
+    kinds = {Fill.TMA: "copy", Fill.MAIL: "exchange", Fill.MMA: "mma"}
+    return kinds.get(fills[name], "compute") if name in fills else "compute"
 
 
 def draw_buffer(buffer: Buffer, region: Region, y: float, scale: float, colour: str) -> list[Element]:

@@ -11,6 +11,7 @@ FILLS = {
     Fill.TMA: "TMA, when all bytes have arrived",
     Fill.MAIL: "DSMEM, when the letters of all CTAs have arrived",
     Fill.MMA: "tensor core, when the products are done",
+    Fill.WARPS: "the warps of one member, when they have got there",
 }
 DRAINS = {
     Drain.WARPS: "each warp says so",
@@ -87,7 +88,7 @@ def ring_row(plan: Plan, ring: Ring) -> list[Element | str]:
     tensor = plan.memory.tensor_memory if ring.fill is Fill.MMA else None
     return [
         ring.name,
-        ", ".join(ring.carries),
+        ", ".join(ring.carries) or "nothing",
         stages,
         ring.filled_by,
         FILLS[ring.fill],

@@ -34,7 +34,7 @@ def test_demo_shows_errors_traffic_and_a_picture(tmp_path: Path) -> None:
     assert done.returncode == WELL, done.stderr
     assert "right: relative error" in done.stdout
     assert "yardstick" in done.stdout
-    assert "row sums exchanged through DSMEM: 512 (2,048 bytes)" in done.stdout
+    assert "row sums exchanged through DSMEM: 3,072 (12,288 bytes)" in done.stdout
     assert "times the least that memory must move" in done.stdout
     assert "No GPU kernel here" in done.stderr
     page = tmp_path / "out" / "linear_norm.html"
