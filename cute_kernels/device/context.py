@@ -12,6 +12,7 @@ from cute_kernels.device import fragments, product_sm90, product_sm100
 from cute_kernels.device.memory import SharedMemory
 from cute_kernels.device.rings import Mail, Ring
 from cute_kernels.device.staging import AccumulatorStaging, LaneStaging, Staging
+from cute_kernels.device.tables import Table
 from cute_kernels.device.tensors import BoxTensor, PartialTensor, RowVector, VectorTensor
 from cute_kernels.device.traced import Traced
 from cute_kernels.plan import Drain, Fill, Plan, Role
@@ -125,6 +126,8 @@ class Context(Traced, tile.Walk):
 
     def thread_tensor(self, tensor: TensorPlan, value: Any) -> Any:
         """A tensor that threads move themselves, by what runs along its first extent."""
+        if tensor.table:
+            return Table(self.plan, tensor, value, self.row_map, self.rank)
         if tensor.extents == ("m",):
             return RowVector(self.plan, value, self.row_map, self.rank)
         if isinstance(tensor.extents[0], str) and tensor.extents[0] != "m":
@@ -188,6 +191,19 @@ class Context(Traced, tile.Walk):
     def write_rows(self, tensor: RowVector, row: Any, rows: Any) -> None:
         tensor.write(row, rows)
 
+    def read_table(self, tensor: Table, row: Any, first: int, count: int) -> tuple[Any, ...]:
+        at = self.row_of(row)
+        last = self.m - 1
+        # A row beyond the last reads the last: without a branch all loads of a program are in flight before the first is used.
+        return tensor.read(fragments.select(at < last, at, last), first, count)
+
+    def write_table(self, tensor: Table, row: Any, values: tuple[Any, ...]) -> None:
+        at = self.row_of(row)
+        tensor.write(at, at < self.m, values)
+
+    def combine(self, function: Callable[..., Any], tiles: Any, rows: Any = ()) -> tuple[fragments.RowFragment, ...]:
+        return fragments.combine(function, tiles, rows)
+
     def zero_columns(self, tensor: PartialTensor) -> fragments.ColumnSums:
         return fragments.ColumnSums((tensor.vector, tensor.chunks))
 
@@ -204,6 +220,15 @@ class Context(Traced, tile.Walk):
 
     def rsqrt(self, rows: Any) -> Any:
         return cute.math.rsqrt(rows)
+
+    def reciprocal(self, rows: Any) -> Any:
+        return cute.math.rcp(rows, approx=True, ftz=True)
+
+    def exp(self, rows: Any) -> Any:
+        return cute.math.exp(rows, fastmath=True)
+
+    def maximum(self, one: Any, other: Any) -> Any:
+        return cute.math.max(one, other)
 
 
 def rings_of(plan: Plan, barriers: Any, member: Any) -> list[tuple[Any, Any]]:

@@ -101,6 +101,23 @@ class Context(Walk):
             self.events.box(self.worker, tensor, (row,), target.size, True)
             target[...] = np.broadcast_to(rows, (height,))[: target.size]
 
+    def read_table(self, tensor: GlobalTensor, row: int, first: int, count: int) -> tuple[Any, ...]:
+        self.worker.step("read rows", count)
+        source = tensor.rows_of_table(row)
+        self.events.box(self.worker, tensor, tensor.start_in_table(row), source[..., first : first + count].size, False)
+        values = np.zeros((tensor.height, count), np.float32)
+        for split in source[..., first : first + count]:  # in their order
+            values[: len(split)] += split
+        return tuple(values.T.copy())
+
+    def write_table(self, tensor: GlobalTensor, row: int, values: tuple[Any, ...]) -> None:
+        self.worker.step("write rows", len(values))
+        if self.rank == 0:
+            (target,) = tensor.rows_of_table(row)
+            self.events.box(self.worker, tensor, tensor.start_in_table(row), target.size, True)
+            for column, value in enumerate(values):
+                target[:, column] = np.broadcast_to(value, (tensor.height,))[: len(target)]
+
     def write_columns(self, tensor: GlobalTensor, row: int, column: int, columns: Any) -> None:
         target = tensor.part(row, column)
         self.worker.step("write columns", columns.size // self.threads, target.nbytes)
@@ -136,6 +153,14 @@ class Context(Walk):
         fragment.array[...] = function(fragment.array, *others)
         return fragment
 
+    def combine(self, function: Callable[..., Any], tiles: Any, rows: Any = ()) -> tuple[Fragment, ...]:
+        first = tiles[0]
+        self.worker.step("apply", len(tiles) * first.array.size // self.threads)
+        for each in tiles:
+            self.events.touches(self.worker, each)
+        values = function(*(tile.array for tile in tiles), *(row[:, None] for row in rows))
+        return tuple(Fragment(self.worker, value, first.valid) for value in values)
+
     def zero_columns(self, tensor: GlobalTensor) -> Any:
         return np.zeros(tensor.box[-1], np.float32)
 
@@ -151,6 +176,17 @@ class Context(Walk):
     def rsqrt(self, rows: Any) -> Any:
         self.worker.step("rsqrt")
         return np.float32(1) / np.sqrt(rows)
+
+    def reciprocal(self, rows: Any) -> Any:
+        self.worker.step("reciprocal")
+        return np.float32(1) / rows
+
+    def exp(self, rows: Any) -> Any:
+        self.worker.step("exp")
+        return np.exp(rows)
+
+    def maximum(self, one: Any, other: Any) -> Any:
+        return np.maximum(one, other)
 
 
 def things(grid: Grid, cluster: Cluster, worker: Worker, columns: int) -> dict[str, Any]:
