@@ -1,0 +1,28 @@
+"""out_j = f · post_j + Σ_i comb_ij · X_i: what a layer made, and the mixed streams. Memory-bound; one program for all generations.
+
+mix  every warp    reads f, its slice of every stream and the token's coefficients, all in flight at once; writes every stream once
+
+No thread waits for another: a CTA's loads overlap another's stores.
+"""
+
+from typing import Any
+
+from cute_kernels import tile
+from cute_kernels.hyper_connection import streams
+
+
+@tile.jit
+def mix(ctx: Any) -> None:
+    n = ctx.plan.problem.n
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        f, x = ctx.read(ctx.f, index, ctx.rank), streams.read(ctx, "x", index)
+        post, comb = ctx.read_table(ctx.post, index, 0, n), ctx.read_table(ctx.comb, index, 0, n * n)
+        for name, out in zip(streams.names("out", n), ctx.combine(mixed, (f, *x), rows=(*post, *comb)), strict=True):
+            ctx.write(getattr(ctx, name), index, ctx.rank, out)
+
+
+def mixed(f: Any, *values: Any) -> tuple[Any, ...]:
+    """Every stream that comes out. `values` are the n streams that go in, post and comb."""
+    n = streams.count(values)
+    x, post, comb = values[:n], values[n : 2 * n], values[2 * n :]
+    return tuple(streams.weighted_sum(f, *x, post[j], *comb[j::n]) for j in range(n))

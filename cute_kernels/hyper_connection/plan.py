@@ -1,0 +1,174 @@
+"""Plans of hyper-connections: how tokens and their streams are cut into threads and CTAs."""
+
+from dataclasses import dataclass
+
+from cute_kernels.hyper_connection import streams
+from cute_kernels.hyper_connection.forward_post import mix
+from cute_kernels.hyper_connection.forward_pre import coefficients, collapse
+from cute_kernels.plan import Memory, Plan, PlanError, Role, Roles, Target, Tensor, itemsize
+from cute_kernels.plan.roles import WARP
+
+THREADS = 128
+# Elements of each stream a thread holds, so that some 40 are in flight; of 4 streams and f 80 bytes. Reasoned, untuned.
+POST_ELEMENTS = 8
+PRE_ELEMENTS, PRE_LANES = 16, WARP
+# CTAs an SM that leave a thread the registers it needs, by the number of streams; read off the compiler.
+POST_CTAS = {2: 8, 4: 5, 8: 2}
+
+
+@dataclass(frozen=True)
+class Post:
+    """Compile-time facts of out[m, n, h] = f · post + combᵀ · x.
+
+    vector    elements of a stream a thread moves at once
+    elements  of a stream a thread holds
+    """
+
+    n: int
+    h: int
+    dtype: str = "bfloat16"
+    vector: int = 1
+    elements: int = POST_ELEMENTS
+
+
+@dataclass(frozen=True)
+class Pre:
+    """Compile-time facts of post, comb and layer_input[m, h] from mixes in `splits` parts and x[m, n, h].
+
+    vector, elements  as of Post
+    """
+
+    n: int
+    h: int
+    dtype: str = "bfloat16"
+    splits: int = 1
+    rms_eps: float = 1e-6
+    pre_eps: float = 1e-6
+    sinkhorn_eps: float = 1e-6
+    post_mult: float = 2.0
+    repeats: int = 20
+    vector: int = 1
+    elements: int = PRE_ELEMENTS
+
+    @property
+    def mixes(self) -> int:
+        """Columns of dot_mix: pre, post, comb."""
+        return self.n * (2 + self.n)
+
+
+Problem = Post | Pre
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How tokens are cut: threads that share one in a CTA, tokens of a CTA's tile, CTAs that share the tile, columns of each."""
+
+    lanes: int
+    rows: int
+    slices: int
+    columns: int
+
+
+def cut(h: int, vector: int, elements: int, lanes_most: int) -> Cut:
+    """Lanes are a power of two; each holds `elements` columns, fewer where streams are short or slices even."""
+    if h < 1:
+        raise PlanError(f"streams of {h} columns; a stream has one at least")
+    lanes = 1
+    while lanes * elements < h and lanes < lanes_most:
+        lanes *= 2
+    slices = -(-h // (lanes * elements))
+    columns = -(-(-(-h // slices)) // vector) * vector
+    return Cut(lanes, THREADS // lanes, slices, columns)
+
+
+def plan(problem: Problem, target: Target) -> Plan:
+    """The plan of an operator."""
+    return {Post: plan_post, Pre: plan_pre}[type(problem)](problem, target)  # type: ignore[operator]
+
+
+def plan_post(problem: Post, target: Target) -> Plan:
+    """A CTA a tile of tokens and slice of their columns: the hardware overlaps one CTA's loads with another's stores."""
+    c = cut(problem.h, problem.vector, problem.elements, THREADS)
+    n = problem.n
+    tile = (c.rows, c.columns)
+    tensors = [Tensor("f", problem.dtype, ("m", problem.h), tile, vector=problem.vector)]
+    for of, output in (("x", False), ("out", True)):
+        tensors += [
+            Tensor(name, problem.dtype, ("m", problem.h), tile, vector=problem.vector, output=output)
+            for name in streams.names(of, n)
+        ]
+    tensors += [table("post", n, c.rows), table("comb", n * n, c.rows)]
+    return Plan(
+        operator="mhc_post",
+        target=target,
+        problem=problem,
+        rows=c.rows,
+        cluster=1,
+        slices=c.slices,
+        roles=Roles((Role("mix", mix, warps=c.rows * c.lanes // WARP),)),
+        memory=Memory(()),
+        tensors=tuple(tensors),
+        persistent=False,
+        ctas_an_sm=POST_CTAS[n],
+        why=why(problem, c, n + 1),
+    )
+
+
+def plan_pre(problem: Pre, target: Target) -> Plan:
+    """The same cut, a warp a token: one more warp has the coefficients of a tile's tokens, in the CTA of their first columns."""
+    c = cut(problem.h, problem.vector, problem.elements, PRE_LANES)
+    n, tile = problem.n, (c.rows, c.columns)
+    tensors = [
+        Tensor(name, problem.dtype, ("m", problem.h), tile, vector=problem.vector) for name in streams.names("x", n)
+    ]
+    tensors += [
+        table("dot_mix", problem.mixes, c.rows, problem.splits),
+        table("sqrsum", 1, c.rows, problem.splits),
+        Tensor("scale", "float32", (3,), (3,), table=True),
+        Tensor("base", "float32", (problem.mixes,), (problem.mixes,), vector=4, table=True),
+        table("post", n, c.rows, output=True),
+        table("comb", n * n, c.rows, output=True),
+        Tensor("layer_input", problem.dtype, ("m", problem.h), tile, vector=problem.vector, output=True),
+    ]
+    roles = Roles(
+        (
+            Role("collapse", collapse, warps=THREADS // WARP),
+            Role("coefficients", coefficients, warps=max(1, c.rows // WARP)),
+        )
+    )
+    registers = 96 if n <= 4 and problem.splits <= 16 else 192  # a thread needs, read off the compiler
+    return Plan(
+        operator="mhc_pre_big_fuse",
+        target=target,
+        problem=problem,
+        rows=c.rows,
+        cluster=1,
+        slices=c.slices,
+        roles=roles,
+        memory=Memory(()),
+        tensors=tuple(tensors),
+        persistent=False,
+        ctas_an_sm=max(1, target.registers // (registers * roles.threads)),
+        why=(
+            *why(problem, c, n),
+            "the coefficients have a warp of their own, a thread a matrix: Sinkhorn's chain is as long as the loads of X",
+        ),
+    )
+
+
+def why(problem: Problem, c: Cut, streams_read: int) -> tuple[str, ...]:
+    """What the cut is for."""
+    in_flight = problem.elements * streams_read * itemsize(problem.dtype)
+    return (
+        f"{c.lanes} threads a token, {in_flight} bytes in flight a thread: {problem.elements} elements of {streams_read} streams",
+        f"{c.slices} CTAs share a token's columns and exchange nothing: few tokens fill the machine too",
+    )
+
+
+def table(name: str, columns: int, rows: int, splits: int = 0, output: bool = False) -> Tensor:
+    """[m, columns], or [splits, m, columns], float32 without gaps."""
+    parts = (splits,) if splits else ()
+    vector = next(width for width in (4, 2, 1) if columns % width == 0)
+    return Tensor(
+        name, "float32", (*parts, "m", columns), (*parts, rows, columns), vector=vector, output=output, table=True
+    )
