@@ -42,9 +42,24 @@ class Operator:
         """What one would write with PyTorch's operators."""
         return getattr(self.module("reference"), f"{self.name}_pytorch")(**arguments)
 
+    def allowed(self, **arguments: Any) -> Any:
+        """Absolute errors that outputs may have whatever the yardstick's; None where the yardstick decides."""
+        bounds = getattr(self.module("reference"), f"{self.name}_allowed", None)
+        return bounds and bounds(**arguments)
+
+    @property
+    def demo(self) -> Any:
+        """The demonstration case."""
+        return own(self.name, self.module("cases").DEMO)
+
+    @property
+    def speed(self) -> tuple[Any, ...]:
+        """What benchmarks measure."""
+        return own(self.name, self.module("cases").SPEED)
+
     def case(self, shape: str = "", dtype: str = "") -> Any:
         """The demonstration case, with other extents ("300x512x512") or another dtype."""
-        case = self.module("cases").DEMO
+        case = self.demo
         names = [field.name for field in fields(case) if field.type is int]
         if shape:
             extents = shape.lower().split("x")
@@ -59,11 +74,18 @@ class Operator:
         return replace(case, dtype=dtype) if dtype else case
 
 
+def own(operator: str, cases: Any) -> Any:
+    """Cases of one operator, where a folder has several whose cases differ."""
+    return cases[operator] if isinstance(cases, dict) else cases
+
+
 OPERATORS = {
     operator.name: operator
     for operator in (
         Operator("rms_norm", "norms", NORM_VARIANTS, backward=FUSED),
         Operator("layer_norm", "norms", NORM_VARIANTS, backward=FUSED),
+        Operator("mhc_post", "hyper_connection", ("2, 4 or 8 streams",)),
+        Operator("mhc_pre_big_fuse", "hyper_connection", ("2, 4 or 8 streams", "any number of splits")),
         Operator("linear_norm", "linear_norm", ("norm='rms'", "one CTA a row", "rows over a cluster of 2-16 CTAs")),
     )
 }

@@ -43,18 +43,21 @@ class Post:
 
 @dataclass(frozen=True)
 class Pre:
-    """mhc_pre_big_fuse of m tokens, n streams of h columns, mixes in so many splits; `logit` is about the largest."""
+    """mhc_pre_big_fuse of m tokens, n streams of h columns, mixes in so many splits; `logit` is about the largest.
+
+    One split is a projection without a dimension of splits. repeats None leaves the operator's own.
+    """
 
     m: int
     h: int
     splits: int = 1
     n: int = 4
     dtype: str = "bfloat16"
-    repeats: int = 20
+    repeats: int | None = None
     logit: float = 3.0
 
     def __str__(self) -> str:
-        more = [f"repeats-{self.repeats}"] if self.repeats != 20 else []
+        more = [f"repeats-{self.repeats}"] if self.repeats else []
         more += [f"logits-{self.logit:g}"] if self.logit != 3.0 else []
         return "-".join([f"{self.m}x{self.h}x{self.splits}x{self.n}-{self.dtype}", *more])
 
@@ -71,13 +74,13 @@ class Pre:
         x = normal(m, n, h, dtype=self.dtype)
         squares = x.float().square().sum((1, 2))
         found: dict[str, Any] = {
-            "dot_mix": normal(s, m, n * (2 + n)) / s**0.5,
-            "sqrsum": (squares / s).expand(s, -1).contiguous(),
+            "dot_mix": (normal(s, m, n * (2 + n)) / s**0.5).squeeze(0),
+            "sqrsum": (squares / s).expand(s, -1).contiguous().squeeze(0),
             "X": x,
             "scale": self.logit / 3 * (1 + 0.1 * normal(3)),
             "base": self.logit / 3 * normal(n * (2 + n)),
         }
-        return found | ({"sinkhorn_repeats": self.repeats} if self.repeats != 20 else {})
+        return found | ({"sinkhorn_repeats": self.repeats} if self.repeats else {})
 
 
 Case = Post | Pre

@@ -48,7 +48,7 @@ def mhc_post(f: Any, X: Any, post: Any, comb: Any) -> torch.Tensor:
 
 def post_forward(f: torch.Tensor, X: torch.Tensor, post: torch.Tensor, comb: torch.Tensor) -> torch.Tensor:
     """Lay the inputs out as the kernel takes them, and run it."""
-    target, (n, h) = target_for(POST, X), X.shape[-2:]
+    target, (n, h) = target_for(POST, X, "X"), X.shape[-2:]
     out = post_fake(f, X, post, comb)
     if not X.numel():
         return out
@@ -129,7 +129,7 @@ def pre_forward(
     repeats: int,
 ) -> tuple[torch.Tensor, ...]:
     """Lay the inputs out as the kernel takes them, and run it."""
-    target, (n, h) = target_for(PRE, X), X.shape[-2:]
+    target, (n, h) = target_for(PRE, X, "X"), X.shape[-2:]
     post, comb, layer_input = outputs = pre_outputs(X)
     if not X.numel():
         return outputs

@@ -1,6 +1,7 @@
 """What the operators do between arguments and a launch: checks, plans, and tensors laid out as the kernels take them."""
 
 import functools
+import math
 from typing import Any
 
 import torch
@@ -55,24 +56,26 @@ def checked_parameter(operator: str, argument: str, value: Any, extent: int, x: 
 
 def checked_mixes(operator: str, dot_mix: Any, sqrsum: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The projection of X as [splits, tokens, mixes] and [splits, tokens]."""
-    leading, n = x.shape[:-2], x.shape[-2]
-    mixes, tokens = n * (2 + n), x.shape[:-2].numel()
-    found = []
-    for argument, value, last in (("dot_mix", dot_mix, (mixes,)), ("sqrsum", sqrsum, ())):
-        value = inputs.tensor(operator, argument, value)
-        inputs.dtype(operator, argument, value, (torch.float32,))
-        front = value.shape[: value.dim() - len(last)]
-        whole, split = (front in (leading, (tokens,)), front[1:] in (leading, (tokens,)) and front[:1] != (0,))
-        right = value.shape[len(front) :] == last and (whole or (split and len(front) > 0))
-        takes = f"[{tokens}{', M' if last else ''}] or [S, {tokens}{', M' if last else ''}]" + (
-            f" with M = {mixes}" if last else ""
-        )
-        inputs.shape(operator, argument, value, takes, right)
-        inputs.same_device(operator, argument, value, x)
-        found.append(value.reshape(1 if whole else front[0], tokens, *last))
-    if len(found[0]) != len(found[1]):
-        refuse(operator, "sqrsum", f"in {len(found[1])} parts", f"as many as dot_mix has, {len(found[0])}")
-    return found[0], found[1]
+    n = x.shape[-2]
+    dot_mix = in_splits(operator, "dot_mix", dot_mix, x, n * (2 + n))
+    sqrsum = in_splits(operator, "sqrsum", sqrsum, x)
+    if len(dot_mix) != len(sqrsum):
+        refuse(operator, "sqrsum", f"in {len(sqrsum)} parts", f"as many as dot_mix has, {len(dot_mix)}")
+    return dot_mix, sqrsum
+
+
+def in_splits(operator: str, argument: str, value: Any, x: torch.Tensor, *last: int) -> torch.Tensor:
+    """An argument in one part or several, each with the tokens of X, these in X's dimensions or in one: [splits, tokens, *last]."""
+    value = inputs.tensor(operator, argument, value)
+    inputs.dtype(operator, argument, value, (torch.float32,))
+    shape, leading = list(value.shape), list(x.shape[:-2])
+    tokens = math.prod(leading)
+    whole, flat = [*leading, *last], [tokens, *last]
+    one = shape == whole or shape == flat  # noqa: SIM109 - torch.compile does not trace `in` where tokens are dynamic
+    split = len(shape) > len(last) and shape[0] > 0 and (shape[1:] == whole or shape[1:] == flat)
+    inputs.shape(operator, argument, value, f"{flat}, or [S, …] of these, beside X of {list(x.shape)}", one or split)
+    inputs.same_device(operator, argument, value, x)
+    return value.reshape(1 if one else shape[0], tokens, *last)
 
 
 def split(of: str, x: torch.Tensor) -> Tensors:

@@ -1,7 +1,7 @@
 """Small calls of every operator, for the rules that all of them keep."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -9,21 +9,58 @@ import torch
 
 from cute_kernels.cli.catalogue import OPERATORS, Operator
 
-# Fields of a small case, by operator.
-SMALL: dict[str, dict[str, Any]] = {
-    "rms_norm": {"m": 6, "n": 96, "dtype": "bfloat16", "weight": "float32"},
-    "layer_norm": {"m": 6, "n": 96, "dtype": "bfloat16", "weight": "float32", "bias": "bfloat16", "residual": True},
-    "linear_norm": {"m": 6, "k": 64, "n": 128},
-}
-
-# What its function hands to the registered operator, other than the tensors that this takes first, in its order.
-REGISTERED: dict[str, tuple[tuple[str, ...], tuple[Any, ...]]] = {
-    "rms_norm": (("x", "residual", "weight", "bias"), (0.5, 1e-6, False, True)),
-    "layer_norm": (("x", "residual", "weight", "bias"), (0.0, 1e-5, True, True)),
-    "linear_norm": (("x", "weight"), ("rms", 1e-6)),
-}
-BY_ROW = ("x", "residual")  # arguments of a row a token
 Arguments = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Small:
+    """A small call of an operator, and what the rules must know of its arguments.
+
+    case        fields of its case, other than the demonstration's
+    by_token    arguments of one entry a token; the first is the one that rows are spoiled in
+    behind      dimensions of that one behind the tokens
+    parameter   a tensor whose shape and dtype are refused when they do not fit
+    eps         the argument that is an eps, if any
+    registered  the arguments of the registered operator
+    """
+
+    case: dict[str, Any]
+    by_token: tuple[str, ...]
+    registered: Callable[[Arguments], tuple[Any, ...]]
+    behind: int = 1
+    parameter: str = "weight"
+    eps: str = "eps"
+
+
+SMALL: dict[str, Small] = {
+    "rms_norm": Small(
+        {"m": 6, "n": 96, "dtype": "bfloat16", "weight": "float32"},
+        ("x", "residual"),
+        lambda a: (a["x"], None, a["weight"], None, 0.5, 1e-6, False, True),
+    ),
+    "layer_norm": Small(
+        {"m": 6, "n": 96, "dtype": "bfloat16", "weight": "float32", "bias": "bfloat16", "residual": True},
+        ("x", "residual"),
+        lambda a: (a["x"], a["residual"], a["weight"], a["bias"], 0.0, 1e-5, True, True),
+    ),
+    "mhc_post": Small(
+        {"m": 6, "h": 72},
+        ("X", "f", "post", "comb"),
+        lambda a: (a["f"], a["X"], a["post"], a["comb"]),
+        behind=2,
+        parameter="post",
+        eps="",
+    ),
+    "mhc_pre_big_fuse": Small(
+        {"m": 6, "h": 72, "splits": 1},
+        ("X", "dot_mix", "sqrsum"),
+        lambda a: (a["dot_mix"][None], a["sqrsum"][None], a["X"], a["scale"], a["base"], *(1e-6,) * 3, 2.0, 20),
+        behind=2,
+        parameter="base",
+        eps="rms_eps",
+    ),
+    "linear_norm": Small({"m": 6, "k": 64, "n": 128}, ("x",), lambda a: (a["x"], a["weight"], "rms", 1e-6)),
+}
 
 
 @dataclass(frozen=True)
@@ -32,26 +69,51 @@ class Call:
 
     operator: Operator
 
+    @property
+    def small(self) -> Small:
+        return SMALL[self.operator.name]
+
+    @property
+    def main(self) -> str:
+        """The argument that has the tokens."""
+        return self.small.by_token[0]
+
     def arguments(self, seed: int = 0, **changes: Any) -> Arguments:
-        cases = self.operator.module("cases")
-        return cases.inputs(cases.Case(**{**SMALL[self.operator.name], **changes}), seed=seed)
+        case = replace(self.operator.demo, **{**self.small.case, **changes})
+        return self.operator.module("cases").inputs(case, seed=seed)
 
     def __call__(self, **arguments: Any) -> torch.Tensor:
-        return self.operator.call(**arguments)
+        return self.side_by_side(arguments, self.operator.call(**arguments))
+
+    def side_by_side(self, arguments: Arguments, out: Any) -> torch.Tensor:
+        """All that an operator returns of a token, in a row: [..., columns]."""
+        leading = arguments[self.main].shape[: -self.small.behind]
+        outs = out if isinstance(out, tuple) else (out,)
+        rows = [value.reshape(*leading, value.shape[len(leading) :].numel()) for value in outs]
+        return rows[0] if len(rows) == 1 else torch.cat(rows, -1)
 
     def registered(self, arguments: Arguments) -> tuple[Any, tuple[Any, ...]]:
         """The operator as torch knows it, and a call's arguments as it takes them."""
         self.operator.module("op")
-        tensors, static = REGISTERED[self.operator.name]
         op = getattr(torch.ops.cute_kernels, self.operator.name).default
-        return op, (*(arguments.get(name) for name in tensors), *static)
+        return op, self.small.registered(arguments)
 
     def gradients(self, arguments: Arguments, dy: torch.Tensor, how: Callable[..., Any]) -> dict[str, torch.Tensor]:
         """Gradients of `how` by all tensors among the arguments."""
         leaves = {name: value.detach().requires_grad_() for name, value in tensors(arguments).items()}
-        out = how(**{**arguments, **leaves})
+        out = self.side_by_side(arguments, how(**{**arguments, **leaves}))
         found = torch.autograd.grad(out, list(leaves.values()), dy.to(out.dtype))
         return dict(zip(leaves, found, strict=True))
+
+    def of_rows(self, arguments: Arguments, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
+        """The arguments, those by token changed."""
+        return arguments | {name: change(arguments[name]) for name in self.small.by_token if name in arguments}
+
+    def spoiled(self, arguments: Arguments, row: int, poison: float) -> Arguments:
+        """The arguments with one bad element among those of a token."""
+        x = arguments[self.main].clone()
+        x.flatten(1)[row, 3] = poison
+        return arguments | {self.main: x}
 
 
 def tensors(arguments: Arguments) -> dict[str, torch.Tensor]:
@@ -59,11 +121,16 @@ def tensors(arguments: Arguments) -> dict[str, torch.Tensor]:
     return {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
 
 
-def of_rows(arguments: Arguments, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
-    """The arguments, those by row changed."""
-    return arguments | {name: change(arguments[name]) for name in BY_ROW if name in arguments}
+def as_arrays_have(value: torch.Tensor) -> torch.Tensor:
+    """In a dtype that NumPy has."""
+    return value.half() if value.dtype is torch.bfloat16 else value
 
 
 @pytest.fixture(params=OPERATORS)
 def call(request: pytest.FixtureRequest) -> Call:
+    return Call(OPERATORS[request.param])
+
+
+@pytest.fixture(params=[name for name, small in SMALL.items() if small.eps])
+def call_with_eps(request: pytest.FixtureRequest) -> Call:
     return Call(OPERATORS[request.param])

@@ -100,9 +100,10 @@ def count(node_ids: Iterable[str]) -> dict[tuple[str, str], int]:
 def table(passed: Passed) -> list[str]:
     """A line a rule: tests passed for each operator; "all" counts those that are of no single operator."""
     names = [*OPERATORS, ""]
-    lines = [f"{'contract':46}" + "".join(f"{name or 'all':>13}" for name in names)]
+    width = max(map(len, names)) + 2
+    lines = [f"{'contract':46}" + "".join(f"{name or 'all':>{width}}" for name in names)]
     for rule in RULES:
         cells = [sum(passed.get((test, name), 0) for test in rule.tests) for name in names]
-        shown = "".join(f"{cell or '·':>13}" for cell in cells)
+        shown = "".join(f"{cell or '·':>{width}}" for cell in cells)
         lines.append(f"{rule.section + ': ' + rule.text:46}{shown}  {rule.missing}".rstrip())
     return lines

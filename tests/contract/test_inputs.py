@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import cute_kernels
-from tests.contract.conftest import Call, of_rows, tensors
+from cute_kernels.cli.catalogue import OPERATORS
+from tests.contract.conftest import SMALL, Call, as_arrays_have, tensors
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +38,7 @@ def stepped(x: torch.Tensor) -> torch.Tensor:
 
 def transposed(x: torch.Tensor) -> torch.Tensor:
     """The same values with the strides of a transpose."""
-    return x.t().contiguous().t()
+    return x.mT.contiguous().mT if x.dim() > 1 else x
 
 
 LAYOUTS = (wide, misaligned, stepped, transposed)
@@ -66,15 +67,16 @@ def test_gradients_of_every_layout(call: Call, layout: Callable[[torch.Tensor], 
 
 def test_expanded_rows(call: Call) -> None:
     arguments = call.arguments()
-    one, five = of_rows(arguments, lambda t: t[:1]), of_rows(arguments, lambda t: t[:1].expand(5, -1))
+    one = call.of_rows(arguments, lambda t: t[:1])
+    five = call.of_rows(arguments, lambda t: t[:1].expand(5, *t.shape[1:]))
     with cute_kernels.simulate():
         assert torch.equal(call(**five), call(**one).expand(5, -1))
 
 
 @pytest.mark.parametrize("leading", [(), (6,), (2, 3), (1, 2, 3, 1)])
 def test_leading_shapes(call: Call, leading: tuple[int, ...]) -> None:
-    arguments = of_rows(call.arguments(), lambda t: t.view(*leading, -1) if leading else t[0])
-    rows = of_rows(arguments, lambda t: t.reshape(-1, t.shape[-1]))
+    rows = call.arguments() if leading else call.of_rows(call.arguments(), lambda t: t[:1])
+    arguments = call.of_rows(rows, lambda t: t.view((*leading, *t.shape[1:])))
     with cute_kernels.simulate():
         out, flat = call(**arguments), call(**rows)
         found, expected = (call.gradients(a, torch.ones_like(o), call) for a, o in ((arguments, out), (rows, flat)))
@@ -86,7 +88,7 @@ def test_leading_shapes(call: Call, leading: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("leading", [(0,), (3, 0), (0, 2)])
 def test_no_tokens(call: Call, leading: tuple[int, ...]) -> None:
-    arguments = of_rows(call.arguments(), lambda t: t.new_empty(*leading, t.shape[-1]))
+    arguments = call.of_rows(call.arguments(), lambda t: t.new_empty((*leading, *t.shape[1:])))
     with cute_kernels.simulate() as simulation:
         out = call(**arguments)
         found = call.gradients(arguments, torch.empty_like(out), call)
@@ -97,7 +99,7 @@ def test_no_tokens(call: Call, leading: tuple[int, ...]) -> None:
 
 def test_arrays_of_other_libraries(call: Call) -> None:
     arguments = call.arguments(dtype="float16")
-    arguments |= {name: value.half() for name, value in tensors(arguments).items()}
+    arguments |= {name: as_arrays_have(value) for name, value in tensors(arguments).items()}
     arrays = arguments | {name: value.numpy() for name, value in tensors(arguments).items()}
     with cute_kernels.simulate():
         assert torch.equal(call(**arrays), call(**arguments))
@@ -108,10 +110,11 @@ def test_arrays_that_run_backwards(call: Call) -> None:
     lines = (
         "import cute_kernels, torch",
         "from cute_kernels.cli.catalogue import OPERATORS",
-        "from tests.contract.conftest import Call, tensors",
+        "from tests.contract.conftest import Call, as_arrays_have, tensors",
         f"call = Call(OPERATORS['{call.operator.name}'])",
         "arguments = call.arguments(dtype='float16')",
-        "flipped = {name: value.half().numpy()[..., ::-1] for name, value in tensors(arguments).items()}",
+        "arrays = {name: as_arrays_have(value).numpy() for name, value in tensors(arguments).items()}",
+        "flipped = {name: array[..., ::-1] for name, array in arrays.items()}",
         "copied = {name: torch.from_numpy(value.copy()) for name, value in flipped.items()}",
         "with cute_kernels.simulate():",
         "    assert torch.equal(call(**arguments | flipped), call(**arguments | copied))",
@@ -122,53 +125,57 @@ def test_arrays_that_run_backwards(call: Call) -> None:
     assert done.returncode == 0, done.stderr
 
 
-REFUSED: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], type[Exception], str]] = {
-    "float64": (lambda a: {"x": a["x"].double()}, TypeError, "x is torch.float64; it takes torch.bfloat16 or"),
-    "integers": (lambda a: {"x": a["x"].int()}, TypeError, "x is torch.int32; it takes"),
-    "no tensor": (lambda a: {"x": [1.0, 2.0]}, TypeError, "x is of type list; it takes a torch.Tensor, or"),
-    "strings": (lambda a: {"x": np.array(["a"])}, TypeError, "x is an array that cannot be exported"),
-    "no dimension": (lambda a: {"x": a["x"][0, 0]}, ValueError, r"x is of shape \[\]; it takes"),
-    "no columns": (lambda a: {"x": a["x"][:, :0]}, ValueError, r"x is of shape \[6, 0\]; it takes"),
-    "weight of another length": (lambda a: {"weight": a["weight"][..., :-8]}, ValueError, "weight is of shape"),
-    "weight of another rank": (lambda a: {"weight": a["weight"][None]}, ValueError, "weight is of shape"),
-    "weight elsewhere": (
-        lambda a: {"weight": a["weight"].to("meta")},
-        ValueError,
-        "weight is on meta; it takes a tensor on",
-    ),
-    "weight of another dtype": (
-        lambda a: {"weight": a["weight"].half()},
-        TypeError,
-        "weight is torch.float16; it takes",
-    ),
-    "negative eps": (lambda a: {"eps": -1e-6}, ValueError, "eps is -1e-06; it takes"),
-    "eps that is not a number": (lambda a: {"eps": float("nan")}, ValueError, "eps is nan; it takes"),
-    "infinite eps": (lambda a: {"eps": float("inf")}, ValueError, "eps is inf; it takes None or a finite number >= 0"),
-    "eps of a string": (lambda a: {"eps": "a"}, TypeError, "eps is 'a'; it takes None or a finite number >= 0"),
-    "sparse": (lambda a: {"x": a["x"].to_sparse()}, TypeError, "x is a torch.sparse_coo tensor; it takes a strided"),
+# What is done to which argument (the one with the tokens, a parameter, an eps), the error and its message.
+REFUSED: dict[str, tuple[str, Callable[[Any], Any], type[Exception], str]] = {
+    "float64": ("main", lambda v: v.double(), TypeError, "is torch.float64; it takes torch.bfloat16 or"),
+    "integers": ("main", lambda v: v.int(), TypeError, "is torch.int32; it takes"),
+    "no tensor": ("main", lambda v: [1.0, 2.0], TypeError, "is of type list; it takes a torch.Tensor, or"),
+    "strings": ("main", lambda v: np.array(["a"]), TypeError, "is an array that cannot be exported"),
+    "no dimension": ("main", lambda v: v.flatten()[0], ValueError, r"is of shape \[\]; it takes"),
+    "no columns": ("main", lambda v: v[..., :0], ValueError, r"is of shape \[6, .*0\]; it takes"),
+    "another length": ("parameter", lambda v: v[..., :-1], ValueError, "is of shape"),
+    "another rank": ("parameter", lambda v: v[None], ValueError, "is of shape"),
+    "elsewhere": ("parameter", lambda v: v.to("meta"), ValueError, "is on meta; it takes a tensor on"),
+    "another dtype": ("parameter", lambda v: v.half(), TypeError, "is torch.float16; it takes"),
+    "negative": ("eps", lambda v: -1e-6, ValueError, "is -1e-06; it takes"),
+    "not a number": ("eps", lambda v: float("nan"), ValueError, "is nan; it takes"),
+    "infinite": ("eps", lambda v: float("inf"), ValueError, "is inf; it takes None or a finite number >= 0"),
+    "a string": ("eps", lambda v: "a", TypeError, "is 'a'; it takes None or a finite number >= 0"),
+    "sparse": ("main", lambda v: v.to_sparse(), TypeError, "is a torch.sparse_coo tensor; it takes a strided"),
     "nested": (
-        lambda a: {"x": torch.nested.nested_tensor([a["x"], a["x"]], layout=torch.jagged)},
+        "main",
+        lambda v: torch.nested.nested_tensor([v, v], layout=torch.jagged),
         TypeError,
-        "x is a nested tensor; it takes a strided tensor",
+        "is a nested tensor; it takes a strided tensor",
     ),
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_refusals_are_one_line_before_any_launch(call: Call, what: str) -> None:
-    change, error, message = REFUSED[what]
-    arguments = call.arguments()
+def refused(call: Call, what: str) -> str:
+    """The argument of a refusal; "" where the operator has none of the kind."""
+    return {"main": call.main, "parameter": call.small.parameter, "eps": call.small.eps}[REFUSED[what][0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [(n, what) for n in SMALL for what in REFUSED if refused(Call(OPERATORS[n]), what)]
+)
+def test_refusals_are_one_line_before_any_launch(name: str, what: str) -> None:
+    call, (_, change, error, message) = Call(OPERATORS[name]), REFUSED[what]
+    arguments, argument = call.arguments(), refused(call, what)
+    wrong = {argument: change(arguments.get(argument))}
     with (
         cute_kernels.simulate() as simulation,
-        pytest.raises(error, match=f"{call.operator.name}: {message}") as caught,
+        pytest.raises(error, match=f"{name}: {argument} {message}") as caught,
     ):
-        call(**{**arguments, **change(arguments)})
+        call.operator.call(**{**arguments, **wrong})
     assert "\n" not in str(caught.value)
     assert not simulation.reports
 
 
 def test_a_cpu_tensor_outside_simulate(call: Call) -> None:
-    with pytest.raises(ValueError, match=f"{call.operator.name}: x is on cpu; .*cute_kernels.simulate()") as caught:
+    with pytest.raises(
+        ValueError, match=f"{call.operator.name}: {call.main} is on cpu; .*cute_kernels.simulate()"
+    ) as caught:
         call(**call.arguments())
     assert "\n" not in str(caught.value)
 
