@@ -71,7 +71,7 @@ def in_splits(operator: str, argument: str, value: Any, x: torch.Tensor, *last: 
     shape, leading = list(value.shape), list(x.shape[:-2])
     tokens = math.prod(leading)
     whole, flat = [*leading, *last], [tokens, *last]
-    one = shape == whole or shape == flat  # noqa: SIM109 - torch.compile does not trace `in` where tokens are dynamic
+    one = shape == whole or shape == flat  # torch.compile does not trace `in` where tokens are dynamic
     split = len(shape) > len(last) and shape[0] > 0 and (shape[1:] == whole or shape[1:] == flat)
     inputs.shape(operator, argument, value, f"{flat}, or [S, …] of these, beside X of {list(x.shape)}", one or split)
     inputs.same_device(operator, argument, value, x)
