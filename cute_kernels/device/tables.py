@@ -34,12 +34,12 @@ class Table(Traced):
             width *= 2
         return width
 
-    def vector(self, split: Any, row: Any, column: Any, width: int) -> Any:
-        """`width` columns of global memory."""
-        place = [Int64(split), Int64(row), Int64(column)][-len(self.tensor.extents) :]
-        offset = sum(at * stride for at, stride in zip(place, self.value.stride, strict=True))
-        pointer = (self.value.iterator + offset).align(width * 4)
-        return cute.make_tensor(pointer, cute.make_layout((width,)))
+    def row_of(self, split: int, row: Any) -> Any:
+        """One row of global memory. Its pitches are multiples of the plan's vector, so that all of its vectors are aligned if the first is."""
+        place = [Int64(split), Int64(row)][3 - len(self.tensor.extents) :]
+        offset = sum(at * stride for at, stride in zip(place, self.value.stride[:-1], strict=True))
+        pointer = (self.value.iterator + offset).align(self.tensor.vector * 4)
+        return cute.make_tensor(pointer, cute.make_layout((self.tensor.box[-1],)))
 
     def read(self, row: Any, first: int, count: int) -> tuple[Any, ...]:
         """Each lane sums the splits of its own columns; then the lanes hand the sums round."""
@@ -47,7 +47,7 @@ class Table(Traced):
         vectors = count // width
         sharing = 1 if self.splits == 1 else max(n for n in range(1, self.lanes + 1) if vectors % n == 0)
         mine = self.rows.replica % self.lanes % sharing
-        columns = [first + width * (mine + i) for i in range(0, vectors, sharing)]
+        columns = [first // width + mine + i for i in range(0, vectors, sharing)]
         sums = self.sum_splits(row, columns, width)
         return tuple(self.handed(sums, column // width, column % width, sharing) for column in range(count))
 
@@ -59,7 +59,7 @@ class Table(Traced):
         return arch.shuffle_sync(value, arch.lane_idx() // self.lanes * self.lanes + vector % sharing)
 
     def sum_splits(self, row: Any, columns: list[Any], width: int) -> list[list[Any]]:
-        """For each vector that starts at one of `columns`, its sums over the splits: batch after batch, in the order of splits."""
+        """For each vector of columns, by its number, its sums over the splits: batch after batch, in the order of splits."""
         batch = max(1, IN_FLIGHT // (len(columns) * width))
         atom = cute.make_copy_atom(cute.nvgpu.CopyG2ROp(), Float32, num_bits_per_copy=width * FLOAT_BITS)
         sums: list[list[Any]] = []
@@ -67,8 +67,9 @@ class Table(Traced):
             splits = range(start, min(start + batch, self.splits))
             raw = cute.make_rmem_tensor((width, len(columns), len(splits)), Float32)
             for s, split in enumerate(splits):
+                vectors = cute.zipped_divide(self.row_of(split, row), (width,))
                 for j, column in enumerate(columns):
-                    cute.copy(atom, self.vector(split, row, column, width), raw[None, j, s])
+                    cute.copy(atom, vectors[None, column], raw[None, j, s])
             for s in range(len(splits)):
                 loaded = [[raw[i, j, s] for i in range(width)] for j in range(len(columns))]
                 sums = add(sums, loaded) if sums else loaded
@@ -79,11 +80,12 @@ class Table(Traced):
         width = self.width(0, len(values))
         atom = cute.make_copy_atom(cute.nvgpu.CopyR2GOp(), Float32, num_bits_per_copy=width * FLOAT_BITS)
         if inside and self.rank == 0 and self.rows.replica == 0:
-            for first in cutlass.range_constexpr(0, len(values), width):
+            vectors = cute.zipped_divide(self.row_of(0, row), (width,))
+            for j in cutlass.range_constexpr(len(values) // width):
                 piece = cute.make_rmem_tensor((width,), Float32)
                 for i in cutlass.range_constexpr(width):
-                    piece[i] = values[first + i]
-                cute.copy(atom, piece, self.vector(0, row, first, width))
+                    piece[i] = values[j * width + i]
+                cute.copy(atom, piece, vectors[None, j])
 
 
 def add(sums: list[list[Any]], more: list[list[Any]]) -> list[list[Any]]:

@@ -2,7 +2,8 @@
 
 mix  every warp    reads f, its slice of every stream and the token's coefficients, all in flight at once; writes every stream once
 
-No thread waits for another: a CTA's loads overlap another's stores.
+No thread waits for another. A CTA handles one tile and ends, so there is no loop: its loads overlap another's stores, and no register
+holds what a next tile would need.
 """
 
 from typing import Any
@@ -13,12 +14,11 @@ from cute_kernels.hyper_connection import streams
 
 @tile.jit
 def mix(ctx: Any) -> None:
-    n = ctx.plan.problem.n
-    for index in range(ctx.first, ctx.tiles, ctx.step):
-        f, x = ctx.read(ctx.f, index, ctx.rank), streams.read(ctx, "x", index)
-        post, comb = ctx.read_table(ctx.post, index, 0, n), ctx.read_table(ctx.comb, index, 0, n * n)
-        for name, out in zip(streams.names("out", n), ctx.combine(mixed, (f, *x), rows=(*post, *comb)), strict=True):
-            ctx.write(getattr(ctx, name), index, ctx.rank, out)
+    n, index = ctx.plan.problem.n, ctx.first
+    f, x = ctx.read(ctx.f, index, ctx.rank), streams.read(ctx, "x", index)
+    post, comb = ctx.read_table(ctx.post, index, 0, n), ctx.read_table(ctx.comb, index, 0, n * n)
+    for name, out in zip(streams.names("out", n), ctx.combine(mixed, (f, *x), rows=(*post, *comb)), strict=True):
+        ctx.write(getattr(ctx, name), index, ctx.rank, out)
 
 
 def mixed(f: Any, *values: Any) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 collapse      4 warps          starts to load its slice of every stream, then finds pre of its token in the mixes, weighs and writes
 coefficients  1 warp or more   post and the Sinkhorn matrix of the tile's tokens, in the first of the CTAs that share them
 
-Nobody waits for anybody. pre costs a thread a few loads and n sigmoids, less than a barrier behind somebody who computes it; and
+Nobody waits for anybody, and a CTA handles one tile, so there is no loop. pre costs a thread a few loads and n sigmoids, less than a barrier behind somebody who computes it; and
 Sinkhorn, which is long, runs while streams are on their way.
 """
 
@@ -16,25 +16,23 @@ from cute_kernels.hyper_connection import streams
 
 @tile.jit
 def collapse(ctx: Any) -> None:
-    problem = ctx.plan.problem
-    for index in range(ctx.first, ctx.tiles, ctx.step):
-        x = streams.read(ctx, "x", index)
-        (mixes,) = of.read(ctx, index, of.PRE)
-        pre = tuple(of.sigmoid(ctx, z) + problem.pre_eps for z in mixes)
-        (layer_input,) = ctx.combine(lambda *values: (streams.weighted_sum(*values),), x, rows=pre)
-        ctx.write(ctx.layer_input, index, ctx.rank, layer_input)
+    problem, index = ctx.plan.problem, ctx.first
+    x = streams.read(ctx, "x", index)
+    (mixes,) = of.read(ctx, index, of.PRE)
+    pre = tuple(of.sigmoid(ctx, z) + problem.pre_eps for z in mixes)
+    (layer_input,) = ctx.combine(lambda *values: (streams.weighted_sum(*values),), x, rows=pre)
+    ctx.write(ctx.layer_input, index, ctx.rank, layer_input)
 
 
 @tile.jit
 def coefficients(ctx: Any) -> None:
-    problem = ctx.plan.problem
+    problem, index = ctx.plan.problem, ctx.first
     n = problem.n
     if ctx.rank == 0:
-        for index in range(ctx.first, ctx.tiles, ctx.step):
-            gates, logits = of.read(ctx, index, of.POST, of.COMB)
-            ctx.write_table(ctx.post, index, tuple(of.sigmoid(ctx, z) * problem.post_mult for z in gates))
-            comb = sinkhorn(ctx, tuple(logits[i * n : (i + 1) * n] for i in range(n)))
-            ctx.write_table(ctx.comb, index, tuple(value for row in comb for value in row))
+        gates, logits = of.read(ctx, index, of.POST, of.COMB)
+        ctx.write_table(ctx.post, index, tuple(of.sigmoid(ctx, z) * problem.post_mult for z in gates))
+        comb = sinkhorn(ctx, tuple(logits[i * n : (i + 1) * n] for i in range(n)))
+        ctx.write_table(ctx.comb, index, tuple(value for row in comb for value in row))
 
 
 @tile.jit

@@ -13,6 +13,8 @@ pytest.importorskip("cutlass", reason="the CuTe DSL is installed on Linux only")
 
 from cute_kernels import device
 from cute_kernels.device.resources import Resources, resources
+from cute_kernels.hyper_connection.plan import Post, Pre
+from cute_kernels.hyper_connection.plan import plan as plan_streams
 from cute_kernels.linear_norm.plan import LinearNorm
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
 from cute_kernels.norms.plan import Norm, NormBackward
@@ -28,6 +30,16 @@ PROBLEMS = (
         LinearNorm(k, n, dtype)
         for k, n, dtype in [(512, 512, "bfloat16"), (200, 64, "float16"), (64, 2048, "bfloat16")]
     ),
+    Post(4, 4096, vector=8),
+    Post(4, 1003, "float16"),
+    Post(2, 64, vector=8),
+    Post(8, 7168, vector=8),
+    Pre(4, 4096, vector=8),
+    Pre(4, 7168, splits=16, vector=8),
+    Pre(4, 1003, "float16", splits=2),
+    Pre(4, 1280, splits=66, repeats=1, vector=8),
+    Pre(2, 8, splits=8, vector=8),
+    Pre(8, 7168, splits=4, vector=8),
     Norm(512, "bfloat16", "bfloat16", vector=8),
     Norm(1001, "float16", "float32"),
     Norm(4096, "bfloat16", vector=8),
@@ -52,6 +64,8 @@ INSTRUCTIONS = {
     ("norm", "sm_100a"): NORM,
     ("norm_backward", "sm_90a"): NORM[1:],
     ("norm_backward", "sm_100a"): NORM[1:],
+    **{("mhc_post", arch): NORM[1:] for arch in ("sm_90a", "sm_100a")},
+    **{("mhc_pre_big_fuse", arch): (*NORM, r"ex2\.approx", r"rcp\.approx") for arch in ("sm_90a", "sm_100a")},
     ("linear_norm", "sm_90a"): (
         r"rsqrt\.approx\.f32",
         r"wgmma\.fence",
@@ -81,9 +95,10 @@ class Compiled:
     ptx: str
 
 
-def plan_of(problem: LinearNorm | Norm | NormBackward, arch: str) -> Plan:
+def plan_of(problem: Any, arch: str) -> Plan:
     target = {"sm_90a": SM90A, "sm_100a": SM100A}[arch]
-    return plan_linear_norm(problem, target) if isinstance(problem, LinearNorm) else plan_norm(problem, target)
+    kinds = {LinearNorm: plan_linear_norm, Post: plan_streams, Pre: plan_streams}
+    return kinds.get(type(problem), plan_norm)(problem, target)
 
 
 @pytest.fixture(scope="module", params=KERNELS, ids=str)
@@ -119,7 +134,7 @@ def test_instructions_meant_are_there(compiled: Compiled) -> None:
 
 @pytest.mark.parametrize("compiled", ROWS_BY_THREADS, ids=str, indirect=True)
 def test_rows_are_loaded_in_the_plans_vectors(compiled: Compiled) -> None:
-    x = compiled.plan.tensor("x")
+    x = compiled.plan.tensors[0]
     loads = re.findall(r"ld\.global\.L1::no_allocate(?:\.v(\d))?\.b(\d+)", compiled.ptx)
     assert {int(count or 1) * int(bits) // 8 for count, bits in loads} == {x.vector * itemsize(x.dtype)}
 

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 
 from cute_kernels import simulator
+from cute_kernels.hyper_connection import streams
+from cute_kernels.hyper_connection.plan import Post, Pre
+from cute_kernels.hyper_connection.plan import plan as plan_streams
 from cute_kernels.linear_norm.plan import LinearNorm, Tiling
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
 from cute_kernels.norms.plan import Norm, NormBackward
@@ -32,7 +35,7 @@ class Kernel:
     @property
     def m(self) -> int:
         """Rows."""
-        return len(self.arrays["x"])
+        return len(self.arrays[self.plan.tensors[0].name])
 
     @property
     def bits(self) -> bytes:
@@ -112,6 +115,39 @@ def norm_backward(m: int, problem: NormBackward, target: Target = SM90A, at_once
     return Kernel(plan, arrays, {name: answers[name] for name in answers if name in arrays})
 
 
+def wide(arrays: Arrays, *names: str) -> list[Any]:
+    """Arrays in float64."""
+    return [arrays[name].astype(np.float64) for name in names]
+
+
+def mhc_post(m: int, problem: Post, target: Target = SM90A) -> Kernel:
+    """out_j = f · post_j + Σ_i comb_ij · x_i."""
+    plan, n = plan_streams(problem, target), problem.n
+    arrays = arrays_of(plan, m)
+    f, post, comb, *x = wide(arrays, "f", "post", "comb", *streams.names("x", n))
+    outs = streams.names("out", n)
+    mixed = {out: sum(comb[:, i * n + j, None] * x[i] for i in range(n)) for j, out in enumerate(outs)}
+    return Kernel(plan, arrays, {out: f * post[:, j, None] + mixed[out] for j, out in enumerate(outs)})
+
+
+def mhc_pre(m: int, problem: Pre, target: Target = SM90A) -> Kernel:
+    """post, comb and layer_input."""
+    plan, n = plan_streams(problem, target), problem.n
+    arrays = arrays_of(plan, m)
+    arrays["sqrsum"][...] = problem.n * problem.h / problem.splits * np.exp(arrays["sqrsum"])
+    dot, sqrsum, scale, base, *x = wide(arrays, "dot_mix", "sqrsum", "scale", "base", *streams.names("x", n))
+    rstd = 1 / np.sqrt(sqrsum.sum(0) / (n * problem.h) + problem.rms_eps)
+    z = dot.sum(0) * rstd * np.repeat(scale, [n, n, n * n]) + base
+    gates = 1 / (1 + np.exp(-z[:, : 2 * n]))
+    comb = np.exp(z[:, 2 * n :]).reshape(-1, n, n)
+    comb = comb / comb.sum(2, keepdims=True) + problem.sinkhorn_eps
+    for axis in (1, *(2, 1) * (problem.repeats - 1)):
+        comb = comb / (comb.sum(axis, keepdims=True) + problem.sinkhorn_eps)
+    pre = gates[:, :n] + problem.pre_eps
+    answers = {"post": problem.post_mult * gates[:, n:], "comb": comb.reshape(-1, n * n)}
+    return Kernel(plan, arrays, answers | {"layer_input": sum(pre[:, j, None] * x[j] for j in range(n))})
+
+
 def with_programs(plan: Plan, **programs: Callable[..., None]) -> Plan:
     """The plan with other programs in the named roles."""
     return replace(plan, roles=Roles(tuple(replace(r, program=programs.get(r.name, r.program)) for r in plan.roles)))
@@ -121,6 +157,8 @@ def with_programs(plan: Plan, **programs: Callable[..., None]) -> Plan:
 STANDARD: dict[str, Callable[[], Kernel]] = {
     "linear_norm-sm_90a": lambda: linear_norm(target=SM90A),
     "linear_norm-sm_100a": lambda: linear_norm(target=SM100A),
+    "mhc_post": lambda: mhc_post(9, Post(4, 300, vector=4, elements=4)),
+    "mhc_pre": lambda: mhc_pre(9, Pre(4, 300, splits=3, vector=4, elements=4)),
     "rms_norm": lambda: norm(200, Norm(40, "bfloat16", "float32")),
     "rms_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", row=16)),
     "layer_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", "float32", row=16, **EVERYTHING)),
