@@ -23,6 +23,7 @@ HOMES = {
     "linear_norm": "cute_kernels.linear_norm.op",
     "mhc_post": "cute_kernels.hyper_connection.op",
     "mhc_pre_big_fuse": "cute_kernels.hyper_connection.op",
+    "mhc_pre_big_fuse_with_prenorm": "cute_kernels.hyper_connection.op",
     "rms_norm": "cute_kernels.norms.op",
     "simulate": "cute_kernels.runtime.simulate",
 }

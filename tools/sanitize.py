@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from cute_kernels.cli.catalogue import OPERATORS, Operator
-from cute_kernels.hyper_connection.cases import Post, Pre
+from cute_kernels.hyper_connection.cases import Normed, Post, Pre
 from cute_kernels.linear_norm.cases import Case as Linear
 from cute_kernels.norms import gradients
 from cute_kernels.norms.cases import Case as Norm
@@ -40,6 +40,7 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     ),
     "mhc_post": (Post(3, 1280), Post(13, 1003, dtype="float16"), Post(7, 72, 8)),
     "mhc_pre_big_fuse": (Pre(3, 1280, 3), Pre(13, 1003, dtype="float16"), Pre(7, 72, 16, n=2)),
+    "mhc_pre_big_fuse_with_prenorm": (Normed(3, 4096), Normed(13, 1003, dtype="float16"), Normed(7, 72, n=2)),
     "linear_norm": (Linear(1, 8, 64), Linear(130, 200, 320, "float16"), Linear(257, 72, 1280)),
 }
 

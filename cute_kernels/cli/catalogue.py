@@ -86,6 +86,9 @@ OPERATORS = {
         Operator("layer_norm", "norms", NORM_VARIANTS, backward=FUSED),
         Operator("mhc_post", "hyper_connection", ("2, 4 or 8 streams",)),
         Operator("mhc_pre_big_fuse", "hyper_connection", ("2, 4 or 8 streams", "any number of splits")),
+        Operator(
+            "mhc_pre_big_fuse_with_prenorm", "hyper_connection", ("2, 4 or 8 streams", "over a cluster of 1-16 CTAs")
+        ),
         Operator("linear_norm", "linear_norm", ("norm='rms'", "one CTA a row", "rows over a cluster of 2-16 CTAs")),
     )
 }

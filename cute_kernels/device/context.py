@@ -58,6 +58,7 @@ class Context(Traced, tile.Walk):
         self.m, self.member, self.members = m, member, role.members
         self.thread = (arch.thread_idx()[0] - 32 * launch.plan.roles.first_warp(role.name)) % role.threads
         self.row_map = self.make_row_map()
+        self.leads = self.row_map.replica < fragments.WARP
         self.add_rings()
         self.add_products()
         self.add_stagings()

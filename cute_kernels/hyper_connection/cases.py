@@ -83,9 +83,23 @@ class Pre:
         return found | ({"sinkhorn_repeats": self.repeats} if self.repeats else {})
 
 
+@dataclass(frozen=True)
+class Normed(Pre):
+    """The same of mhc_pre_big_fuse_with_prenorm, which has one split and finds the sums of squares itself."""
+
+    def arguments(self, normal: Normal) -> dict[str, Any]:
+        found = super().arguments(normal)
+        del found["sqrsum"]
+        return found
+
+
 Case = Post | Pre
 
-DEMO: dict[str, Case] = {"mhc_post": Post(40, 1280), "mhc_pre_big_fuse": Pre(40, 1280, 2)}
+DEMO: dict[str, Case] = {
+    "mhc_post": Post(40, 1280),
+    "mhc_pre_big_fuse": Pre(40, 1280, 2),
+    "mhc_pre_big_fuse_with_prenorm": Normed(40, 2560),
+}
 
 # Streams shorter than a thread's piece, of a warp, of a CTA, of many; odd ones; 2 and 8 of them.
 POST = (
@@ -118,7 +132,26 @@ PRE = (
     Pre(13, 128, 2, logit=50.0),
     Pre(13, 128, 2, logit=1e4),
 )
-CASES: dict[str, tuple[Case, ...]] = {"mhc_post": POST, "mhc_pre_big_fuse": PRE}
+NORMED = (
+    Normed(1, 8),
+    Normed(13, 64, dtype="float16"),
+    Normed(129, 128),
+    Normed(2, 1280),
+    Normed(3, 4096),
+    Normed(5, 1003),
+    Normed(2, 7168, n=2),
+    Normed(7, 520, n=8),
+    Normed(1, 16392),
+    Normed(1, 32768),
+    Normed(1, 32768, n=8),
+    Normed(13, 128, repeats=1),
+    Normed(13, 128, logit=50.0),
+)
+CASES: dict[str, tuple[Case, ...]] = {
+    "mhc_post": POST,
+    "mhc_pre_big_fuse": PRE,
+    "mhc_pre_big_fuse_with_prenorm": NORMED,
+}
 
 # What the benchmarks measure.
 SPEED: dict[str, tuple[Case, ...]] = {
@@ -130,6 +163,7 @@ SPEED: dict[str, tuple[Case, ...]] = {
         Pre(128, 7168, 16),
         Pre(1, 4096, 16),
     ),
+    "mhc_pre_big_fuse_with_prenorm": (Normed(4096, 4096), Normed(4096, 7168)),
 }
 
 

@@ -12,21 +12,32 @@ Matrix = tuple[tuple[Any, ...], ...]
 PRE, POST, COMB = range(3)  # groups of mixes, with a scale each
 
 
-def read(ctx: Any, index: Any, *groups: int) -> tuple[tuple[Any, ...], ...]:
-    """Of each group, z = dot_mix · rstd · scale + base. Everything is loaded before anything is used."""
+def read(ctx: Any, index: Any, *groups: int) -> list[tuple[Any, ...]]:
+    """Of each group dot_mix, scale and base: loaded before anything is used."""
     n = ctx.plan.problem.n
-    places = [(group * n, n * n if group == COMB else n) for group in groups]
-    parameters = [
-        (ctx.read_table(ctx.scale, index, group, 1), ctx.read_table(ctx.base, index, *place))
-        for group, place in zip(groups, places, strict=True)
-    ]
-    (squares,) = ctx.read_table(ctx.sqrsum, index, 0, 1)
-    dots = [ctx.read_table(ctx.dot_mix, index, *place) for place in places]
-    rstd = inverse_rms(ctx, squares)
-    return tuple(
-        tuple(d * (rstd * scale) + b for d, b in zip(dot, base, strict=True))
-        for dot, ((scale,), base) in zip(dots, parameters, strict=True)
-    )
+    found = []
+    for group in groups:
+        place = (group * n, n * n if group == COMB else n)
+        (scale,) = ctx.read_table(ctx.scale, index, group, 1)
+        found.append((ctx.read_table(ctx.dot_mix, index, *place), scale, ctx.read_table(ctx.base, index, *place)))
+    return found
+
+
+def logits(mixes: tuple[Any, ...], rstd: Any) -> tuple[Any, ...]:
+    """z = dot_mix · rstd · scale + base of a group."""
+    dot, scale, base = mixes
+    factor = rstd * scale
+    return tuple(d * factor + b for d, b in zip(dot, base, strict=True))
+
+
+def gates(ctx: Any, mixes: tuple[Any, ...], rstd: Any) -> tuple[Any, ...]:
+    """pre of a token."""
+    return tuple(sigmoid(ctx, z) + ctx.plan.problem.pre_eps for z in logits(mixes, rstd))
+
+
+def read_squares(ctx: Any, index: Any) -> Any:
+    """Sums of squares that the projection has found."""
+    return ctx.read_table(ctx.sqrsum, index, 0, 1)[0]
 
 
 def inverse_rms(ctx: Any, squares: Any) -> Any:

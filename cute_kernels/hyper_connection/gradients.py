@@ -1,5 +1,7 @@
 """Gradients of hyper-connections, for now by PyTorch's formulas in float32."""
 
+import functools
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -31,39 +33,103 @@ def of_pre(
     kept: tuple[Any, ...],
 ) -> Gradients:
     """Gradients of the mixes, their sums of squares, X, scale and base, as far as needed."""
-    dot_mix, sqrsum, x, scale, base, rms_eps, pre_eps, sinkhorn_eps, post_mult, repeats = arguments
-    n, h = x.shape[-2:]
-    streams = x.reshape(-1, n, h)
-    y, q = dot_mix.sum(0), sqrsum.sum(0)[:, None]
-    rstd = torch.rsqrt(q / (n * h) + rms_eps)
-    factor = scale.repeat_interleave(torch.tensor([n, n, n * n], device=x.device), output_size=len(base))
-    z = y * rstd * factor + base
-    dpost, dcomb, dlayer = (
-        None if g is None else g.reshape(len(y), *last).float()
-        for g, last in zip(incoming, ((n,), (n, n), (h,)), strict=True)
-    )
-    gates = z[:, : 2 * n].sigmoid()
-    slope = gates * (1 - gates)
-    dz = torch.zeros_like(z)
-    if dlayer is not None:
-        dz[:, :n] = (streams.float() @ dlayer[..., None]).squeeze(-1) * slope[:, :n]
-    if dpost is not None:
-        dz[:, n : 2 * n] = dpost * post_mult * slope[:, n:]
-    if dcomb is not None:
-        dz[:, 2 * n :] = of_sinkhorn(z[:, 2 * n :].view(-1, n, n), dcomb, sinkhorn_eps, repeats).flatten(1)
-    dx = None
-    if needs[2]:
-        dx = torch.zeros_like(streams) if dlayer is None else (gates[:, :n, None] + pre_eps) * dlayer[:, None]
-        dx = dx.to(x.dtype).view(x.shape)
-    dm = dz * factor
-    dy = (dm * rstd).expand_as(dot_mix).clone() if needs[0] else None
-    dq = (
-        (-0.5 * (dm * y).sum(1) * rstd[:, 0] / (q[:, 0] + rms_eps * n * h)).expand_as(sqrsum).clone()
-        if needs[1]
-        else None
-    )
-    dscale = torch.stack([g.sum() for g in (dz * y * rstd).split([n, n, n * n], 1)]) if needs[3] else None
-    return dy, dq, dx, dscale, dz.sum(0) if needs[4] else None, *[None] * 5
+    dot_mix, sqrsum, x, scale, base, *options = arguments
+    mixes = Mixes(dot_mix.sum(0), sqrsum.sum(0), scale, base, x.shape[-2], x.shape[-2:].numel(), *options)
+    dz = mixes.logit_gradients(x, *incoming)
+    dx = mixes.stream_gradients(x, incoming[2]).to(x.dtype) if needs[2] else None
+    dy = (dz * mixes.factor * mixes.rstd).expand_as(dot_mix).clone() if needs[0] else None
+    dq = mixes.square_gradients(dz).expand_as(sqrsum).clone() if needs[1] else None
+    return dy, dq, dx, *mixes.parameter_gradients(dz, needs[3:5]), *[None] * 5
+
+
+def of_normed(
+    needs: tuple[bool, ...],
+    incoming: tuple[torch.Tensor | None, ...],
+    arguments: tuple[Any, ...],
+    kept: tuple[Any, ...],
+) -> Gradients:
+    """The same where the sums of squares come from X: their gradient goes on to it, dX += 2 dq · X."""
+    dot_mix, x, scale, base, *options = arguments
+    wide = x.float()
+    squares = wide.square().sum((-2, -1)).flatten()
+    mixes = Mixes(dot_mix.sum(0), squares, scale, base, x.shape[-2], x.shape[-2:].numel(), *options)
+    dz, dx = mixes.logit_gradients(x, *incoming), None
+    if needs[1]:
+        through_squares = 2 * mixes.square_gradients(dz).view(x.shape[:-2])[..., None, None] * wide
+        dx = (mixes.stream_gradients(x, incoming[2]) + through_squares).to(x.dtype)
+    dy = (dz * mixes.factor * mixes.rstd)[None] if needs[0] else None
+    return dy, dx, *mixes.parameter_gradients(dz, needs[2:4]), *[None] * 5
+
+
+@dataclass(frozen=True)
+class Mixes:
+    """The projection of tokens, y and q added up, and how coefficients come from it. K = `k` elements a token."""
+
+    y: torch.Tensor  # [T, M]
+    q: torch.Tensor  # [T]
+    scale: torch.Tensor
+    base: torch.Tensor
+    n: int
+    k: int
+    rms_eps: float
+    pre_eps: float
+    sinkhorn_eps: float
+    post_mult: float
+    repeats: int
+
+    @functools.cached_property
+    def rstd(self) -> torch.Tensor:
+        return torch.rsqrt(self.q / self.k + self.rms_eps)[:, None]
+
+    @functools.cached_property
+    def factor(self) -> torch.Tensor:
+        """scale, of every mix."""
+        n = self.n
+        pre, post, comb = self.scale.unbind()
+        return torch.cat([pre.expand(n), post.expand(n), comb.expand(n * n)])
+
+    @functools.cached_property
+    def z(self) -> torch.Tensor:
+        return self.y * self.rstd * self.factor + self.base
+
+    @functools.cached_property
+    def gates(self) -> torch.Tensor:
+        """σ(z) of pre and post, [T, 2, n]."""
+        return self.z[:, : 2 * self.n].sigmoid().view(-1, 2, self.n)
+
+    def logit_gradients(
+        self, x: torch.Tensor, dpost: torch.Tensor | None, dcomb: torch.Tensor | None, dlayer: torch.Tensor | None
+    ) -> torch.Tensor:
+        """dz from the gradients of the outputs, None where unused."""
+        n, tokens = self.n, len(self.y)
+        slope = self.gates * (1 - self.gates)
+        dpre, dgate = torch.zeros_like(slope).unbind(1)
+        if dlayer is not None:
+            dpre = (x.reshape(tokens, n, -1).float() @ dlayer.reshape(tokens, -1, 1).float()).squeeze(-1)
+        if dpost is not None:
+            dgate = dpost.reshape(tokens, n) * self.post_mult
+        logits = self.z[:, 2 * n :]
+        found = torch.zeros_like(logits)
+        if dcomb is not None:
+            square, gradient = logits.view(tokens, n, n), dcomb.reshape(tokens, n, n)
+            found = of_sinkhorn(square, gradient, self.sinkhorn_eps, self.repeats).view(tokens, n * n)
+        return torch.cat([dpre * slope[:, 0], dgate * slope[:, 1], found], 1)
+
+    def stream_gradients(self, x: torch.Tensor, dlayer: torch.Tensor | None) -> torch.Tensor:
+        """pre_j · dU of every stream, float32."""
+        if dlayer is None:
+            return torch.zeros_like(x, dtype=torch.float32)
+        pre = (self.gates[:, 0] + self.pre_eps).view(*x.shape[:-1], 1)
+        return pre * dlayer.float()[..., None, :]
+
+    def square_gradients(self, dz: torch.Tensor) -> torch.Tensor:
+        """dq = −½ (Σ dz · scale · y) · rstd / (q + eps K), [T]."""
+        return -0.5 * (dz * self.factor * self.y).sum(1) * self.rstd[:, 0] / (self.q + self.rms_eps * self.k)
+
+    def parameter_gradients(self, dz: torch.Tensor, needs: tuple[bool, ...]) -> Gradients:
+        """dscale_g = Σ dz · y · rstd over the group, dbase = Σ dz."""
+        groups = (dz * self.y * self.rstd).split([self.n, self.n, self.n**2], 1)
+        return torch.stack([group.sum() for group in groups]) if needs[0] else None, dz.sum(0) if needs[1] else None
 
 
 def of_sinkhorn(logits: torch.Tensor, gradient: torch.Tensor, eps: float, repeats: int) -> torch.Tensor:

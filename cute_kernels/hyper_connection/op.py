@@ -5,13 +5,13 @@ from typing import Any
 import torch
 
 from cute_kernels.hyper_connection import gradients
-from cute_kernels.hyper_connection.plan import Post, Pre
+from cute_kernels.hyper_connection.plan import NORMED_ELEMENTS, Post, Pre
 from cute_kernels.hyper_connection.prepare import (
     as_table,
     checked,
-    checked_mixes,
     checked_parameter,
     checked_streams,
+    in_splits,
     planned,
     split,
     vector,
@@ -23,7 +23,7 @@ from cute_kernels.runtime.launch import execute, target_for
 from cute_kernels.runtime.library import register
 
 DTYPES = inputs.HALVES  # of X
-POST, PRE = "mhc_post", "mhc_pre_big_fuse"
+POST, PRE, NORMED = "mhc_post", "mhc_pre_big_fuse", "mhc_pre_big_fuse_with_prenorm"
 EPS = 1e-6
 POST_MULT, SINKHORN_REPEATS = 2.0, 20
 
@@ -96,12 +96,44 @@ def mhc_pre_big_fuse(
     Returns post [..., n] and comb [..., n, n], float32, and layer_input [..., H] in X's dtype.
     """
     X = checked_streams(PRE, X)
-    n = X.shape[-2]
-    dot_mix, sqrsum = checked_mixes(PRE, dot_mix, sqrsum, X)
-    scale = checked_parameter(PRE, "scale", scale, 3, X)
-    base = checked_parameter(PRE, "base", base, n * (2 + n), X)
+    dot_mix, scale, base = checked_projection(PRE, X, dot_mix, scale, base)
+    sqrsum = in_splits(PRE, "sqrsum", sqrsum, X)
+    if len(dot_mix) != len(sqrsum):
+        refuse(PRE, "sqrsum", f"in {len(sqrsum)} parts", f"as many as dot_mix has, {len(dot_mix)}")
     options = checked_options(PRE, rms_eps, pre_eps, sinkhorn_eps, post_mult, sinkhorn_repeats)
     return pre_registered(dot_mix, sqrsum, X, scale, base, *options)
+
+
+def mhc_pre_big_fuse_with_prenorm(
+    dot_mix: Any,
+    X: Any,
+    scale: Any,
+    base: Any,
+    *,
+    rms_eps: float = EPS,
+    pre_eps: float = EPS,
+    sinkhorn_eps: float = EPS,
+    post_mult: float = POST_MULT,
+    sinkhorn_repeats: int = SINKHORN_REPEATS,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """mhc_pre_big_fuse of a projection in one part that comes without its sums of squares: they are found here, X being read once."""
+    X = checked_streams(NORMED, X)
+    dot_mix, scale, base = checked_projection(NORMED, X, dot_mix, scale, base)
+    if len(dot_mix) != 1:
+        refuse(NORMED, "dot_mix", f"in {len(dot_mix)} parts", "one part")
+    options = checked_options(NORMED, rms_eps, pre_eps, sinkhorn_eps, post_mult, sinkhorn_repeats)
+    return normed_registered(dot_mix, X, scale, base, *options)
+
+
+def checked_projection(operator: str, X: torch.Tensor, dot_mix: Any, scale: Any, base: Any) -> tuple[torch.Tensor, ...]:
+    """dot_mix in parts, scale and base."""
+    mixes = X.shape[-2] * (2 + X.shape[-2])
+    dot_mix = in_splits(operator, "dot_mix", dot_mix, X, mixes)
+    return (
+        dot_mix,
+        checked_parameter(operator, "scale", scale, 3, X),
+        checked_parameter(operator, "base", base, mixes, X),
+    )
 
 
 def checked_options(operator: str, *options: Any) -> tuple[Any, ...]:
@@ -117,34 +149,37 @@ def checked_options(operator: str, *options: Any) -> tuple[Any, ...]:
 
 
 def pre_forward(
-    dot_mix: torch.Tensor,
-    sqrsum: torch.Tensor,
-    X: torch.Tensor,
-    scale: torch.Tensor,
-    base: torch.Tensor,
-    rms_eps: float,
-    pre_eps: float,
-    sinkhorn_eps: float,
-    post_mult: float,
-    repeats: int,
+    dot_mix: torch.Tensor, sqrsum: torch.Tensor, X: torch.Tensor, scale: torch.Tensor, base: torch.Tensor, *options: Any
+) -> tuple[torch.Tensor, ...]:
+    """Run the kernel that is given the sums of squares."""
+    return run_pre(PRE, X, {"dot_mix": dot_mix, "scale": scale, "base": base, "sqrsum": sqrsum}, options)
+
+
+def normed_forward(
+    dot_mix: torch.Tensor, X: torch.Tensor, scale: torch.Tensor, base: torch.Tensor, *options: Any
+) -> tuple[torch.Tensor, ...]:
+    """Run the kernel that finds them."""
+    return run_pre(NORMED, X, {"dot_mix": dot_mix, "scale": scale, "base": base}, options)
+
+
+def run_pre(
+    operator: str, X: torch.Tensor, given: dict[str, torch.Tensor], options: tuple[Any, ...]
 ) -> tuple[torch.Tensor, ...]:
     """Lay the inputs out as the kernel takes them, and run it."""
-    target, (n, h) = target_for(PRE, X, "X"), X.shape[-2:]
+    target, (n, h) = target_for(operator, X, "X"), X.shape[-2:]
     post, comb, layer_input = outputs = pre_outputs(X)
     if not X.numel():
         return outputs
     tensors = split("x", X) | {"layer_input": inputs.rows(layer_input)}
-    tables = {
-        "dot_mix": as_table(dot_mix, *dot_mix.shape),
-        "sqrsum": as_table(sqrsum, *sqrsum.shape, 1),
-        "scale": as_table(scale, 3),
-        "base": as_table(base, -1),
-        "post": post.view(-1, n),
-        "comb": comb.view(-1, n * n),
-    }
-    splits, numbers = len(dot_mix), (rms_eps, pre_eps, sinkhorn_eps, post_mult, repeats)
-    problem = Pre(n, h, NAMES[X.dtype], splits, *numbers, vector=vector(tensors))
-    execute(planned(PRE, problem, target), tensors | tables)
+    tables = {name: as_table(value, *value.shape) for name, value in given.items()}
+    facts = dict(zip(("rms_eps", "pre_eps", "sinkhorn_eps", "post_mult", "repeats"), options, strict=True))
+    if "sqrsum" in given:
+        tables["sqrsum"] = tables["sqrsum"][..., None]
+    else:
+        facts |= {"normed": True, "elements": NORMED_ELEMENTS}
+    problem = Pre(n, h, NAMES[X.dtype], len(given["dot_mix"]), vector=vector(tensors), **facts)
+    tables |= {"post": post.view(-1, n), "comb": comb.view(-1, n * n)}
+    execute(planned(operator, problem, target), tensors | tables)
     return outputs
 
 
@@ -160,11 +195,24 @@ def pre_fake(dot_mix: torch.Tensor, sqrsum: torch.Tensor, X: torch.Tensor, *othe
     return pre_outputs(X)
 
 
+def normed_fake(dot_mix: torch.Tensor, X: torch.Tensor, *others: Any) -> tuple[torch.Tensor, ...]:
+    """The same."""
+    return pre_outputs(X)
+
+
+OPTIONS = "float rms_eps, float pre_eps, float sinkhorn_eps, float post_mult, int repeats"
+RESULTS = "(Tensor post, Tensor comb, Tensor layer_input)"
 pre_registered = register(
     PRE,
-    "(Tensor dot_mix, Tensor sqrsum, Tensor X, Tensor scale, Tensor base, float rms_eps, float pre_eps, "
-    "float sinkhorn_eps, float post_mult, int repeats) -> (Tensor post, Tensor comb, Tensor layer_input)",
+    f"(Tensor dot_mix, Tensor sqrsum, Tensor X, Tensor scale, Tensor base, {OPTIONS}) -> {RESULTS}",
     pre_forward,
     pre_fake,
     gradients.of_pre,
+)
+normed_registered = register(
+    NORMED,
+    f"(Tensor dot_mix, Tensor X, Tensor scale, Tensor base, {OPTIONS}) -> {RESULTS}",
+    normed_forward,
+    normed_fake,
+    gradients.of_normed,
 )

@@ -4,14 +4,18 @@ from dataclasses import dataclass
 
 from cute_kernels.hyper_connection import streams
 from cute_kernels.hyper_connection.forward_post import mix
-from cute_kernels.hyper_connection.forward_pre import coefficients, collapse
-from cute_kernels.plan import Memory, Plan, PlanError, Role, Roles, Target, Tensor, itemsize
+from cute_kernels.hyper_connection.forward_pre import coefficients, collapse, collapse_normed
+from cute_kernels.plan import Buffer, Drain, Fill, Memory, Plan, PlanError, Ring, Role, Roles, Target, Tensor, itemsize
+from cute_kernels.plan.plan import barriers
 from cute_kernels.plan.roles import WARP
 
 THREADS = 128
 # Elements of each stream a thread holds, so that some 40 are in flight; of 4 streams and f 80 bytes. Reasoned, untuned.
 POST_ELEMENTS = 8
 PRE_ELEMENTS, PRE_LANES = 16, WARP
+# Where a token waits in registers, smaller pieces: more CTAs overlap one's exchange with another's loads.
+NORMED_ELEMENTS, HELD_MOST = 8, 128
+BESIDE = {2: 48, 4: 48, 8: 128}  # registers a thread needs beside the token, read off the compiler
 # CTAs an SM that leave a thread the registers it needs, by the number of streams; read off the compiler.
 POST_CTAS = {2: 8, 4: 7, 8: 2}
 
@@ -35,6 +39,7 @@ class Post:
 class Pre:
     """Compile-time facts of post, comb and layer_input[m, h] from mixes in `splits` parts and x[m, n, h].
 
+    normed            the sums of squares are not given: they are found here
     vector, elements  as of Post
     """
 
@@ -47,6 +52,7 @@ class Pre:
     sinkhorn_eps: float = 1e-6
     post_mult: float = 2.0
     repeats: int = 20
+    normed: bool = False
     vector: int = 1
     elements: int = PRE_ELEMENTS
 
@@ -83,7 +89,9 @@ def cut(h: int, vector: int, elements: int, lanes_most: int) -> Cut:
 
 def plan(problem: Problem, target: Target) -> Plan:
     """The plan of an operator."""
-    return {Post: plan_post, Pre: plan_pre}[type(problem)](problem, target)  # type: ignore[operator]
+    if isinstance(problem, Post):
+        return plan_post(problem, target)
+    return plan_normed(problem, target) if problem.normed else plan_pre(problem, target)
 
 
 def plan_post(problem: Post, target: Target) -> Plan:
@@ -117,19 +125,7 @@ def plan_post(problem: Post, target: Target) -> Plan:
 def plan_pre(problem: Pre, target: Target) -> Plan:
     """The same cut, a warp a token: one more warp has the coefficients of a tile's tokens, in the CTA of their first columns."""
     c = cut(problem.h, problem.vector, problem.elements, PRE_LANES)
-    n, tile = problem.n, (c.rows, c.columns)
-    tensors = [
-        Tensor(name, problem.dtype, ("m", problem.h), tile, vector=problem.vector) for name in streams.names("x", n)
-    ]
-    tensors += [
-        table("dot_mix", problem.mixes, c.rows, problem.splits),
-        table("sqrsum", 1, c.rows, problem.splits),
-        Tensor("scale", "float32", (3,), (3,), table=True),
-        Tensor("base", "float32", (problem.mixes,), (problem.mixes,), vector=4, table=True),
-        table("post", n, c.rows, output=True),
-        table("comb", n * n, c.rows, output=True),
-        Tensor("layer_input", problem.dtype, ("m", problem.h), tile, vector=problem.vector, output=True),
-    ]
+    n = problem.n
     roles = Roles(
         (
             Role("collapse", collapse, warps=THREADS // WARP),
@@ -146,13 +142,74 @@ def plan_pre(problem: Pre, target: Target) -> Plan:
         slices=c.slices,
         roles=roles,
         memory=Memory(()),
-        tensors=tuple(tensors),
+        tensors=tensors_of_pre(problem, c),
         persistent=False,
         ctas_an_sm=max(1, target.registers // (registers * roles.threads)),
         why=(
             *why(problem, c, n),
             "the coefficients have a warp of their own, a thread a matrix: Sinkhorn's chain is as long as the loads of X",
         ),
+    )
+
+
+def plan_normed(problem: Pre, target: Target) -> Plan:
+    """A token a cluster, in registers: what its CTAs wait for is each other's sums of squares."""
+    c, held = cut_normed(problem, target)
+    role = Role("collapse", collapse_normed, warps=THREADS // WARP)
+    mail = Ring(
+        "mail", 1 if c.slices > 1 else 0, role.name, role.name, ("letters",),
+        fill=Fill.MAIL, drain=Drain.PEERS, each=role.name,
+    )  # fmt: skip
+    buffers = (
+        Buffer("letters", (c.slices, c.rows), "float32", each=role.name),
+        Buffer("sums", (c.rows, max(1, c.lanes // WARP)), "float32"),
+    )
+    roles = Roles((role,))
+    return Plan(
+        operator="mhc_pre_big_fuse_with_prenorm",
+        target=target,
+        problem=problem,
+        rows=c.rows,
+        cluster=c.slices,
+        roles=roles,
+        memory=Memory(buffers, barriers=barriers((mail,), roles), members=((role.name, 1),)),
+        tensors=tensors_of_pre(problem, c),
+        rings=(mail,),
+        persistent=False,
+        ctas_an_sm=max(1, target.registers // ((held + BESIDE[problem.n]) * roles.threads)),
+        why=(
+            *why(problem, c, problem.n),
+            "small CTAs: of those that share a token, all but one are gone while its Sinkhorn matrix is found",
+        ),
+    )
+
+
+def cut_normed(problem: Pre, target: Target) -> tuple[Cut, int]:
+    """Elements are doubled until a portable cluster holds the token, or, where registers end first, one as large as there is; how many
+    elements of a token a thread holds."""
+    elements = problem.elements
+    while True:
+        c, held = cut(problem.h, problem.vector, elements, THREADS), elements * problem.n
+        most = target.cluster_portable if 2 * held <= HELD_MOST else target.cluster_most
+        if c.slices <= most:
+            return c, held
+        if 2 * held > HELD_MOST:
+            raise PlanError(f"{problem.n} streams of {problem.h} columns; {most} CTAs hold {most * THREADS * elements}")
+        elements *= 2
+
+
+def tensors_of_pre(problem: Pre, c: Cut) -> tuple[Tensor, ...]:
+    """X, the mixes and their sums of squares where they are given, parameters, outputs."""
+    n, h, mixes, tile = problem.n, problem.h, problem.mixes, (c.rows, c.columns)
+    return (
+        *(Tensor(name, problem.dtype, ("m", h), tile, vector=problem.vector) for name in streams.names("x", n)),
+        table("dot_mix", mixes, c.rows, problem.splits),
+        *(() if problem.normed else (table("sqrsum", 1, c.rows, problem.splits),)),
+        Tensor("scale", "float32", (3,), (3,), table=True),
+        Tensor("base", "float32", (mixes,), (mixes,), vector=4, table=True),
+        table("post", n, c.rows, output=True),
+        table("comb", n * n, c.rows, output=True),
+        Tensor("layer_input", problem.dtype, ("m", h), tile, vector=problem.vector, output=True),
     )
 
 

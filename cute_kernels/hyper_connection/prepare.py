@@ -10,7 +10,6 @@ from cute_kernels.hyper_connection import streams
 from cute_kernels.hyper_connection.plan import Problem, plan
 from cute_kernels.plan import Plan, PlanError, Target
 from cute_kernels.runtime import inputs
-from cute_kernels.runtime.errors import refuse
 
 STREAMS = (2, 4, 8)
 Tensors = dict[str, torch.Tensor]
@@ -52,16 +51,6 @@ def checked_parameter(operator: str, argument: str, value: Any, extent: int, x: 
     inputs.shape(operator, argument, value, f"[{extent}]", value.shape == (extent,))
     inputs.same_device(operator, argument, value, x)
     return value
-
-
-def checked_mixes(operator: str, dot_mix: Any, sqrsum: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The projection of X as [splits, tokens, mixes] and [splits, tokens]."""
-    n = x.shape[-2]
-    dot_mix = in_splits(operator, "dot_mix", dot_mix, x, n * (2 + n))
-    sqrsum = in_splits(operator, "sqrsum", sqrsum, x)
-    if len(dot_mix) != len(sqrsum):
-        refuse(operator, "sqrsum", f"in {len(sqrsum)} parts", f"as many as dot_mix has, {len(dot_mix)}")
-    return dot_mix, sqrsum
 
 
 def in_splits(operator: str, argument: str, value: Any, x: torch.Tensor, *last: int) -> torch.Tensor:

@@ -44,9 +44,28 @@ mhc_pre_big_fuse_pytorch = mhc_pre_big_fuse_yardstick
 
 def mhc_pre_big_fuse_allowed(**arguments: Any) -> tuple[float | None, ...]:
     """Absolute errors that the outputs may have: of coefficients 1e-5 and what rounding the largest logit brings."""
-    most = float(logits_in(torch.float64, **arguments).nan_to_num().abs().max())
+    z = logits_in(torch.float64, **arguments)
+    most = float(z.nan_to_num(0, 0, 0).abs().max()) if z.numel() else 0.0
     coefficients = 1e-5 + 4 * 2.0**-23 * most
     return coefficients, coefficients, None
+
+
+def mhc_pre_big_fuse_with_prenorm(X: Tensor, **arguments: Any) -> tuple[Tensor, ...]:
+    """The same of a projection in one part, its sums of squares those of X."""
+    return mhc_pre_big_fuse(X=X, sqrsum=X.double().square().sum((-2, -1)), **arguments)
+
+
+def mhc_pre_big_fuse_with_prenorm_yardstick(X: Tensor, **arguments: Any) -> tuple[Tensor, ...]:
+    """The same in float32."""
+    return mhc_pre_big_fuse_yardstick(X=X, sqrsum=X.float().square().sum((-2, -1)), **arguments)
+
+
+mhc_pre_big_fuse_with_prenorm_pytorch = mhc_pre_big_fuse_with_prenorm_yardstick
+
+
+def mhc_pre_big_fuse_with_prenorm_allowed(X: Tensor, **arguments: Any) -> tuple[float | None, ...]:
+    """The same bounds."""
+    return mhc_pre_big_fuse_allowed(X=X, sqrsum=X.double().square().sum((-2, -1)), **arguments)
 
 
 def logits_in(

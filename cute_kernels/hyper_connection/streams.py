@@ -22,6 +22,11 @@ def weighted_sum(*values: Any) -> Any:
     return total
 
 
+def squares(*values: Any) -> Any:
+    """Σ value² of an element of every stream."""
+    return weighted_sum(*values, *values)
+
+
 def count(values: tuple[Any, ...]) -> int:
     """n, of n streams with 1 + n coefficients each."""
     n = 1

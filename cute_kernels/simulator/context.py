@@ -24,6 +24,7 @@ class Context(Walk):
         super().__init__(grid.plan, grid.m, worker.cta.number, grid.blocks, worker.cta.rank)
         self.worker, self.events, self.cta = worker, grid.events, worker.cta
         self.member, self.members, self.threads = worker.member, worker.role.members, worker.role.threads
+        self.leads = True  # a member is one worker here
         self.part_columns = part_columns(grid.plan, worker.role.name)
         self.buffers = {t.name: self.cta.buffer(t.buffer, worker.member) for t in grid.plan.tensors if t.buffer}
         for name, thing in things(grid, cluster, worker, self.part_columns).items():

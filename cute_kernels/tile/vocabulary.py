@@ -118,6 +118,7 @@ class Context(Protocol):
     tiles: Any
     step: Any
     rank: Any  # of the CTA among those that share its rows: in its cluster, or among the slices
+    leads: Any  # the first warp of the threads that share a row: where one is enough for what a row has once
     member: Any  # which member of the role this is
     members: int  # of the role
 

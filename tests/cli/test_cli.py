@@ -25,6 +25,7 @@ SHAPES = {
     "layer_norm": "5x300",
     "mhc_post": "5x72x4",
     "mhc_pre_big_fuse": "5x72x2x4",
+    "mhc_pre_big_fuse_with_prenorm": "5x72x1x4",
     "linear_norm": "20x64x128",
 }
 

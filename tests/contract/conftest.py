@@ -59,6 +59,14 @@ SMALL: dict[str, Small] = {
         parameter="base",
         eps="rms_eps",
     ),
+    "mhc_pre_big_fuse_with_prenorm": Small(
+        {"m": 6, "h": 72},
+        ("X", "dot_mix"),
+        lambda a: (a["dot_mix"][None], a["X"], a["scale"], a["base"], *(1e-6,) * 3, 2.0, 20),
+        behind=2,
+        parameter="base",
+        eps="rms_eps",
+    ),
     "linear_norm": Small({"m": 6, "k": 64, "n": 128}, ("x",), lambda a: (a["x"], a["weight"], "rms", 1e-6)),
 }
 

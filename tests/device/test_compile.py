@@ -40,6 +40,11 @@ PROBLEMS = (
     Pre(4, 1280, splits=66, repeats=1, vector=8),
     Pre(2, 8, splits=8, vector=8),
     Pre(8, 7168, splits=4, vector=8),
+    Pre(4, 4096, normed=True, vector=8, elements=8),
+    Pre(4, 7168, "float16", normed=True, vector=8, elements=8),
+    Pre(2, 1003, normed=True, elements=8),
+    Pre(4, 32768, normed=True, vector=8, elements=8),
+    Pre(8, 16392, normed=True, vector=8, elements=8),
     Norm(512, "bfloat16", "bfloat16", vector=8),
     Norm(1001, "float16", "float32"),
     Norm(4096, "bfloat16", vector=8),
@@ -65,6 +70,7 @@ INSTRUCTIONS = {
     ("norm_backward", "sm_90a"): NORM[1:],
     ("norm_backward", "sm_100a"): NORM[1:],
     **{("mhc_post", arch): NORM[1:] for arch in ("sm_90a", "sm_100a")},
+    **{("mhc_pre_big_fuse_with_prenorm", arch): (*NORM, r"ex2\.approx") for arch in ("sm_90a", "sm_100a")},
     **{("mhc_pre_big_fuse", arch): (*NORM, r"ex2\.approx", r"rcp\.approx") for arch in ("sm_90a", "sm_100a")},
     ("linear_norm", "sm_90a"): (
         r"rsqrt\.approx\.f32",
@@ -97,8 +103,9 @@ class Compiled:
 
 def plan_of(problem: Any, arch: str) -> Plan:
     target = {"sm_90a": SM90A, "sm_100a": SM100A}[arch]
-    kinds = {LinearNorm: plan_linear_norm, Post: plan_streams, Pre: plan_streams}
-    return kinds.get(type(problem), plan_norm)(problem, target)
+    if isinstance(problem, LinearNorm):
+        return plan_linear_norm(problem, target)
+    return plan_streams(problem, target) if isinstance(problem, Post | Pre) else plan_norm(problem, target)
 
 
 @pytest.fixture(scope="module", params=KERNELS, ids=str)

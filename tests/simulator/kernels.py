@@ -18,6 +18,7 @@ from cute_kernels.plan import SM90A, SM100A, Plan, Roles, Target
 from cute_kernels.simulator.memory import NUMPY
 
 TINY = Tiling(rows=16, columns_most=16, depth=8, part=4)
+TINY_NORMED = Pre(4, 300, normed=True, elements=1, repeats=2)  # a cluster of 3
 EVERYTHING: dict[str, Any] = {"centre": True, "residual": True, "return_sum": True, "return_stats": True}
 EVERY_GRADIENT: dict[str, Any] = {"centre": True, "residual": True, "dsum": True, "dweight": True, "dbias": True}
 ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 0.0}  # relative, of one rounding
@@ -134,9 +135,12 @@ def mhc_pre(m: int, problem: Pre, target: Target = SM90A) -> Kernel:
     """post, comb and layer_input."""
     plan, n = plan_streams(problem, target), problem.n
     arrays = arrays_of(plan, m)
-    arrays["sqrsum"][...] = problem.n * problem.h / problem.splits * np.exp(arrays["sqrsum"])
-    dot, sqrsum, scale, base, *x = wide(arrays, "dot_mix", "sqrsum", "scale", "base", *streams.names("x", n))
-    rstd = 1 / np.sqrt(sqrsum.sum(0) / (n * problem.h) + problem.rms_eps)
+    dot, scale, base, *x = wide(arrays, "dot_mix", "scale", "base", *streams.names("x", n))
+    squares = sum((one * one).sum(1, keepdims=True) for one in x)
+    if not problem.normed:
+        arrays["sqrsum"][...] = n * problem.h / problem.splits * np.exp(arrays["sqrsum"])
+        squares = arrays["sqrsum"].astype(np.float64).sum(0)
+    rstd = 1 / np.sqrt(squares / (n * problem.h) + problem.rms_eps)
     z = dot.sum(0) * rstd * np.repeat(scale, [n, n, n * n]) + base
     gates = 1 / (1 + np.exp(-z[:, : 2 * n]))
     comb = np.exp(z[:, 2 * n :]).reshape(-1, n, n)
@@ -159,6 +163,7 @@ STANDARD: dict[str, Callable[[], Kernel]] = {
     "linear_norm-sm_100a": lambda: linear_norm(target=SM100A),
     "mhc_post": lambda: mhc_post(9, Post(4, 300, vector=4, elements=4)),
     "mhc_pre": lambda: mhc_pre(9, Pre(4, 300, splits=3, vector=4, elements=4)),
+    "mhc_pre_normed": lambda: mhc_pre(9, TINY_NORMED),
     "rms_norm": lambda: norm(200, Norm(40, "bfloat16", "float32")),
     "rms_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", row=16)),
     "layer_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", "float32", row=16, **EVERYTHING)),

@@ -13,7 +13,17 @@ from cute_kernels import simulator, tile
 from cute_kernels.cli.catalogue import OPERATORS
 from cute_kernels.norms.plan import Norm, NormBackward
 from cute_kernels.plan import SM90A, SM100A, Plan
-from tests.simulator.kernels import EVERY_GRADIENT, TINY, Kernel, linear_norm, norm, norm_backward, with_programs
+from tests.simulator.kernels import (
+    EVERY_GRADIENT,
+    TINY,
+    TINY_NORMED,
+    Kernel,
+    linear_norm,
+    mhc_pre,
+    norm,
+    norm_backward,
+    with_programs,
+)
 from tests.simulator.mutation import Site, Source, plain
 
 Program = Callable[[Any], None]
@@ -35,6 +45,7 @@ KERNELS: dict[str, tuple[Make, ...]] = {
         lambda: linear_norm(ROWS, target=SM100A, tiling=SMALLEST),
     ),
     "rms_norm, cluster of 3": (lambda: norm(9, Norm(40, "bfloat16", "float32", row=16)),),
+    "mhc_pre_big_fuse_with_prenorm, cluster of 3": (lambda: mhc_pre(3, TINY_NORMED),),
     "norm_backward, cluster of 3": (
         lambda: norm_backward(300, NormBackward(40, "bfloat16", row=16, **EVERY_GRADIENT), at_once=1),
     ),

@@ -15,7 +15,7 @@ PROGRAMS = {name: program for name, program in tile.PROGRAMS.items() if name.sta
 
 PROBLEMS: dict[str, Callable[[Any], list[Any]]] = {
     "norms": lambda plan: [plan.Norm(64, "float32"), plan.NormBackward(64, "float32")],
-    "hyper_connection": lambda plan: [plan.Post(4, 64), plan.Pre(4, 64)],
+    "hyper_connection": lambda plan: [plan.Post(4, 64), plan.Pre(4, 64), plan.Pre(4, 64, normed=True)],
     "linear_norm": lambda plan: [plan.LinearNorm(64, 512, "float16")],
 }
 

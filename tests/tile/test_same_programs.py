@@ -28,6 +28,7 @@ SHAPES = {
     "layer_norm": "3x10000",
     "mhc_post": "3x1280x4",
     "mhc_pre_big_fuse": "3x1280x2x4",
+    "mhc_pre_big_fuse_with_prenorm": "3x1280x1x4",
     "linear_norm": "100x64x512",
 }  # over a cluster, so that the mail is in use
 

@@ -18,7 +18,12 @@ def test_the_calls_run_every_operator_forward_and_backward(capsys: pytest.Captur
     assert all(f"{name} " in said for name in OPERATORS)
     kernels = {(plan.operator, plan.cluster > 1) for plan in simulation.plans}
     clustered = {(name, wide) for name in ("linear_norm", "norm", "norm_backward") for wide in (False, True)}
-    assert kernels == clustered | {("mhc_post", False), ("mhc_pre_big_fuse", False)}
+    assert kernels == clustered | {
+        ("mhc_post", False),
+        ("mhc_pre_big_fuse", False),
+        ("mhc_pre_big_fuse_with_prenorm", False),
+        ("mhc_pre_big_fuse_with_prenorm", True),
+    }
 
 
 def test_a_result_that_is_not_finite_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
