@@ -50,7 +50,7 @@ def of_normed(
 ) -> Gradients:
     """The same where the sums of squares come from X: their gradient goes on to it, dX += 2 dq · X."""
     dot_mix, x, scale, base, *options = arguments
-    wide = x.float()
+    wide = x.float().contiguous()  # torch adds in an order that depends on strides
     squares = wide.square().sum((-2, -1)).flatten()
     mixes = Mixes(dot_mix.sum(0), squares, scale, base, x.shape[-2], x.shape[-2:].numel(), *options)
     dz, dx = mixes.logit_gradients(x, *incoming), None
@@ -105,7 +105,8 @@ class Mixes:
         slope = self.gates * (1 - self.gates)
         dpre, dgate = torch.zeros_like(slope).unbind(1)
         if dlayer is not None:
-            dpre = (x.reshape(tokens, n, -1).float() @ dlayer.reshape(tokens, -1, 1).float()).squeeze(-1)
+            h = x.shape[-1]
+            dpre = (x.reshape(tokens, n, h).float() @ dlayer.reshape(tokens, h, 1).float()).squeeze(-1)
         if dpost is not None:
             dgate = dpost.reshape(tokens, n) * self.post_mult
         logits = self.z[:, 2 * n :]
