@@ -100,10 +100,11 @@ def count(node_ids: Iterable[str]) -> dict[tuple[str, str], int]:
 def table(passed: Passed) -> list[str]:
     """A line a rule: tests passed for each operator; "all" counts those that are of no single operator."""
     names = [*OPERATORS, ""]
-    width = max(map(len, names)) + 2
-    lines = [f"{'contract':46}" + "".join(f"{name or 'all':>{width}}" for name in names)]
+    widths = [max(len(name), len("all")) + 2 for name in names]
+    head = "".join(f"{name or 'all':>{width}}" for name, width in zip(names, widths, strict=True))
+    lines = [f"{'contract':46}{head}"]
     for rule in RULES:
         cells = [sum(passed.get((test, name), 0) for test in rule.tests) for name in names]
-        shown = "".join(f"{cell or '·':>{width}}" for cell in cells)
+        shown = "".join(f"{cell or '·':>{width}}" for cell, width in zip(cells, widths, strict=True))
         lines.append(f"{rule.section + ': ' + rule.text:46}{shown}  {rule.missing}".rstrip())
     return lines

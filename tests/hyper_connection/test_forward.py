@@ -37,7 +37,7 @@ def assert_right(name: str, arguments: Arguments) -> None:
 
 def of_tokens(arguments: Arguments, tokens: slice) -> Arguments:
     """The arguments of some tokens."""
-    found = {name: arguments[name][tokens] for name in ("X", "f", "post", "comb") if name in arguments}
+    found: Arguments = {name: arguments[name][tokens] for name in ("X", "f", "post", "comb") if name in arguments}
     for name, behind in (("dot_mix", 1), ("sqrsum", 0)):
         if name in arguments:
             found[name] = arguments[name].movedim(-1 - behind, 0)[tokens].movedim(0, -1 - behind)
