@@ -1,4 +1,4 @@
-"""`python -m perf [norms|norms_backward|linear_norm …] [--peers quack,inductor] [--json FILE]`: tables of ratios within one run."""
+"""`python -m perf [norms|norms_backward|linear_norm|hyper_connection …] [--peers quack,inductor,flashinfer] [--json FILE]`: tables of ratios within one run."""
 
 import argparse
 import json
@@ -8,16 +8,23 @@ import sys
 
 import torch
 
-from perf import host, linear_norm, norms
+from perf import host, hyper_connection, linear_norm, norms
 from perf.table import Row, text
 
-BENCHMARKS = {"norms": norms.run, "norms_backward": norms.run_backward, "linear_norm": linear_norm.run}
+BENCHMARKS = {
+    "norms": norms.run,
+    "norms_backward": norms.run_backward,
+    "linear_norm": linear_norm.run,
+    "hyper_connection": hyper_connection.run,
+}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m perf", description=__doc__)
     parser.add_argument("operators", nargs="*", choices=[*BENCHMARKS, []], help="all of them where none is named")
-    parser.add_argument("--peers", default="inductor", help="comma-separated: inductor, quack (where installed)")
+    parser.add_argument(
+        "--peers", default="inductor", help="comma-separated: inductor; quack, flashinfer (where installed)"
+    )
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     parser.add_argument("--commit", help="what is measured, for a copy of the tree that git knows nothing of")
     options = parser.parse_args()
