@@ -14,6 +14,7 @@ HOST = (
     "reference",
     "cases",
     "compose",
+    "formulas",
 )  # an operator's modules that deal in torch's tensors
 DSL = {"cutlass", "cuda", "tvm_ffi"}
 

@@ -34,7 +34,7 @@ class Table(Traced):
             width *= 2
         return width
 
-    def row_of(self, split: int, row: Any) -> Any:
+    def row_of(self, split: Any, row: Any) -> Any:
         """One row of global memory. Its pitches are multiples of the plan's vector, so that all of its vectors are aligned if the first is."""
         place = [Int64(split), Int64(row)][3 - len(self.tensor.extents) :]
         offset = sum(at * stride for at, stride in zip(place, self.value.stride[:-1], strict=True))
@@ -79,8 +79,9 @@ class Table(Traced):
     def write(self, row: Any, inside: Any, values: Any) -> None:
         width = self.width(0, len(values))
         atom = cute.make_copy_atom(cute.nvgpu.CopyR2GOp(), Float32, num_bits_per_copy=width * FLOAT_BITS)
-        if inside and self.rank == 0 and self.rows.replica == 0:
-            vectors = cute.zipped_divide(self.row_of(0, row), (width,))
+        parts = len(self.tensor.extents) == 3
+        if inside and (parts or self.rank == 0) and self.rows.replica == 0:
+            vectors = cute.zipped_divide(self.row_of(self.rank if parts else 0, row), (width,))
             for j in cutlass.range_constexpr(len(values) // width):
                 piece = cute.make_rmem_tensor((width,), Float32)
                 for i in cutlass.range_constexpr(width):

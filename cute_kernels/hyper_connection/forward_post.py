@@ -17,12 +17,11 @@ def mix(ctx: Any) -> None:
     n, index = ctx.plan.problem.n, ctx.first
     f, x = ctx.read(ctx.f, index, ctx.rank), streams.read(ctx, "x", index)
     post, comb = ctx.read_table(ctx.post, index, 0, n), ctx.read_table(ctx.comb, index, 0, n * n)
-    for name, out in zip(streams.names("out", n), ctx.combine(mixed, (f, *x), rows=(*post, *comb)), strict=True):
-        ctx.write(getattr(ctx, name), index, ctx.rank, out)
+    streams.write(ctx, "out", index, ctx.combine(mixed, (f, *x), rows=(*post, *comb)))
 
 
 def mixed(f: Any, *values: Any) -> tuple[Any, ...]:
     """Every stream that comes out. `values` are the n streams that go in, post and comb."""
-    n = streams.count(values)
+    n = streams.count(values, beside=2)
     x, post, comb = values[:n], values[n : 2 * n], values[2 * n :]
     return tuple(streams.weighted_sum(f, *x, post[j], *comb[j::n]) for j in range(n))

@@ -50,8 +50,7 @@ def collapse_normed(ctx: Any) -> None:
 
 def write_layer_input(ctx: Any, index: Any, x: tuple[Any, ...], pre: tuple[Any, ...]) -> None:
     """Σ_j pre_j · X_j."""
-    (layer_input,) = ctx.combine(lambda *values: (streams.weighted_sum(*values),), x, rows=pre)
-    ctx.write(ctx.layer_input, index, ctx.rank, layer_input)
+    ctx.write(ctx.layer_input, index, ctx.rank, *ctx.combine(streams.one_sum, x, rows=pre))
 
 
 def write_coefficients(ctx: Any, index: Any, squares: Any) -> None:

@@ -1,146 +1,199 @@
-"""Gradients of hyper-connections, for now by PyTorch's formulas in float32."""
+"""Gradients of hyper-connections: kernels for what has a column for each of a token's, PyTorch for the few numbers a token beside it.
 
-import functools
-from dataclasses import dataclass
+The kernels are registered operators, so that torch.compile traces a backward.
+"""
+
 from typing import Any
 
 import torch
 
-from cute_kernels.runtime.library import Gradients
+from cute_kernels.hyper_connection.formulas import Mixes
+from cute_kernels.hyper_connection.plan import Parts, PostBackward, PreBackward
+from cute_kernels.hyper_connection.prepare import as_table, planned, split, vector
+from cute_kernels.runtime import inputs
+from cute_kernels.runtime.bridge import NAMES
+from cute_kernels.runtime.launch import execute, target_for
+from cute_kernels.runtime.library import Gradients, register
+
+POST, PRE, PARTS = "mhc_post_backward", "mhc_pre_backward", "mhc_add_parts"
+Incoming = tuple[torch.Tensor | None, ...]
 
 
 def of_post(
-    needs: tuple[bool, ...],
-    incoming: tuple[torch.Tensor | None, ...],
-    arguments: tuple[Any, ...],
-    kept: tuple[Any, ...],
+    needs: tuple[bool, ...], incoming: Incoming, arguments: tuple[Any, ...], kept: tuple[Any, ...]
 ) -> Gradients:
-    """df = Σ_j post_j dO_j, dX_i = Σ_j comb_ij dO_j, dpost_j = Σ f dO_j, dcomb_ij = Σ X_i dO_j, as far as needed."""
+    """df, dX, dpost and dcomb, as far as needed."""
     f, x, post, comb = arguments
+    n, wants = x.shape[-2], [needs[0], needs[1], needs[2] or needs[3]]
     assert incoming[0] is not None
-    out = incoming[0].float()
-    df = (post[..., None, :] @ out).squeeze(-2).to(f.dtype) if needs[0] else None
-    dx = (comb @ out).to(x.dtype) if needs[1] else None
-    dpost = (out @ f.float()[..., None]).squeeze(-1) if needs[2] else None
-    dcomb = x.float() @ out.mT if needs[3] else None
-    return df, dx, dpost, dcomb
+    df, dx, tables = post_backward(f, x, post, comb, incoming[0].to(x.dtype), wants)
+    dpost, dcomb = (tables[:, :n], tables[:, n:]) if wants[2] else (tables, tables)
+    return (
+        df if needs[0] else None,
+        dx if needs[1] else None,
+        dpost.reshape(post.shape) if needs[2] else None,
+        dcomb.reshape(comb.shape) if needs[3] else None,
+    )
 
 
-def of_pre(
-    needs: tuple[bool, ...],
-    incoming: tuple[torch.Tensor | None, ...],
-    arguments: tuple[Any, ...],
-    kept: tuple[Any, ...],
-) -> Gradients:
+def run_post_backward(
+    f: torch.Tensor, x: torch.Tensor, post: torch.Tensor, comb: torch.Tensor, dout: torch.Tensor, wants: list[bool]
+) -> tuple[torch.Tensor | None, ...]:
+    """Run the kernel for what is wanted: df, dX, and a row of dpost and dcomb a token."""
+    target, (n, h) = target_for(POST, x, "X"), x.shape[-2:]
+    df, dx, tables = found = post_backward_fake(f, x, post, comb, dout, wants)
+    if not x.numel():
+        return found
+    tensors = split("dout", dout)
+    tensors |= {"f": inputs.rows(f), **split("x", x)} if wants[2] else {}
+    tensors |= {"df": inputs.rows(df)} if df is not None else {}
+    tensors |= split("dx", dx) if dx is not None else {}
+    facts = dict(zip(("df", "dx", "dtables"), wants, strict=True))
+    problem = PostBackward(n, h, NAMES[x.dtype], vector=vector(tensors), **facts)
+    kernel = planned(POST, problem, target)
+    coefficients = {"post": as_table(post, -1, n), "comb": as_table(comb, -1, n * n)}
+    if tables is not None:
+        coefficients["parts"] = tables.new_empty(kernel.slices, *tables.shape)
+    execute(kernel, tensors | {name: coefficients[name] for name in coefficients if has(kernel, name)})
+    return df, dx, None if tables is None else added(coefficients["parts"])
+
+
+def has(kernel: Any, name: str) -> bool:
+    """Whether the plan has a tensor of that name."""
+    return any(tensor.name == name for tensor in kernel.tensors)
+
+
+def added(parts: torch.Tensor) -> torch.Tensor:
+    """[splits, T, columns] added over the splits, in their order."""
+    splits, tokens, columns = parts.shape
+    if splits == 1:
+        return parts[0]
+    total = parts.new_empty(tokens, columns)
+    kernel = planned(PARTS, Parts(splits, columns), target_for(PARTS, parts, "parts"))
+    execute(kernel, {"parts": parts, "total": total})
+    return total
+
+
+def post_backward_fake(
+    f: torch.Tensor, x: torch.Tensor, post: torch.Tensor, comb: torch.Tensor, dout: torch.Tensor, wants: list[bool]
+) -> tuple[torch.Tensor | None, ...]:
+    """What they look like."""
+    n, tokens = x.shape[-2], post.numel() // x.shape[-2]
+    return (
+        f.new_empty(f.shape) if wants[0] else None,
+        x.new_empty(x.shape) if wants[1] else None,
+        post.new_empty(tokens, n + n * n) if wants[2] else None,
+    )
+
+
+def of_pre(needs: tuple[bool, ...], incoming: Incoming, arguments: tuple[Any, ...], kept: tuple[Any, ...]) -> Gradients:
     """Gradients of the mixes, their sums of squares, X, scale and base, as far as needed."""
     dot_mix, sqrsum, x, scale, base, *options = arguments
+    dpost, dcomb, dlayer = incoming
+    wants = [needs[2], needs[0] or needs[1] or needs[3] or needs[4]]
+    dx, dpre = through_layer_input(dot_mix, sqrsum, x, scale, base, options, dlayer, wants)
     mixes = Mixes(dot_mix.sum(0), sqrsum.sum(0), scale, base, x.shape[-2], x.shape[-2:].numel(), *options)
-    dz = mixes.logit_gradients(x, *incoming)
-    dx = mixes.stream_gradients(x, incoming[2]).to(x.dtype) if needs[2] else None
+    dz = mixes.logit_gradients(dpost, dcomb, dpre)
     dy = (dz * mixes.factor * mixes.rstd).expand_as(dot_mix).clone() if needs[0] else None
     dq = mixes.square_gradients(dz).expand_as(sqrsum).clone() if needs[1] else None
     return dy, dq, dx, *mixes.parameter_gradients(dz, needs[3:5]), *[None] * 5
 
 
 def of_normed(
-    needs: tuple[bool, ...],
-    incoming: tuple[torch.Tensor | None, ...],
-    arguments: tuple[Any, ...],
-    kept: tuple[Any, ...],
+    needs: tuple[bool, ...], incoming: Incoming, arguments: tuple[Any, ...], kept: tuple[Any, ...]
 ) -> Gradients:
     """The same where the sums of squares come from X: their gradient goes on to it, dX += 2 dq · X."""
     dot_mix, x, scale, base, *options = arguments
+    dpost, dcomb, dlayer = incoming
     wide = x.float().contiguous()  # torch adds in an order that depends on strides
     squares = wide.square().sum((-2, -1)).flatten()
+    _, dpre = through_layer_input(dot_mix, squares[None], x, scale, base, options, dlayer, [False, True])
     mixes = Mixes(dot_mix.sum(0), squares, scale, base, x.shape[-2], x.shape[-2:].numel(), *options)
-    dz, dx = mixes.logit_gradients(x, *incoming), None
+    dz, dx = mixes.logit_gradients(dpost, dcomb, dpre), None
     if needs[1]:
         through_squares = 2 * mixes.square_gradients(dz).view(x.shape[:-2])[..., None, None] * wide
-        dx = (mixes.stream_gradients(x, incoming[2]) + through_squares).to(x.dtype)
+        dx = (mixes.stream_gradients(x, dlayer) + through_squares).to(x.dtype)
     dy = (dz * mixes.factor * mixes.rstd)[None] if needs[0] else None
     return dy, dx, *mixes.parameter_gradients(dz, needs[2:4]), *[None] * 5
 
 
-@dataclass(frozen=True)
-class Mixes:
-    """The projection of tokens, y and q added up, and how coefficients come from it. K = `k` elements a token."""
-
-    y: torch.Tensor  # [T, M]
-    q: torch.Tensor  # [T]
-    scale: torch.Tensor
-    base: torch.Tensor
-    n: int
-    k: int
-    rms_eps: float
-    pre_eps: float
-    sinkhorn_eps: float
-    post_mult: float
-    repeats: int
-
-    @functools.cached_property
-    def rstd(self) -> torch.Tensor:
-        return torch.rsqrt(self.q / self.k + self.rms_eps)[:, None]
-
-    @functools.cached_property
-    def factor(self) -> torch.Tensor:
-        """scale, of every mix."""
-        n = self.n
-        pre, post, comb = self.scale.unbind()
-        return torch.cat([pre.expand(n), post.expand(n), comb.expand(n * n)])
-
-    @functools.cached_property
-    def z(self) -> torch.Tensor:
-        return self.y * self.rstd * self.factor + self.base
-
-    @functools.cached_property
-    def gates(self) -> torch.Tensor:
-        """σ(z) of pre and post, [T, 2, n]."""
-        return self.z[:, : 2 * self.n].sigmoid().view(-1, 2, self.n)
-
-    def logit_gradients(
-        self, x: torch.Tensor, dpost: torch.Tensor | None, dcomb: torch.Tensor | None, dlayer: torch.Tensor | None
-    ) -> torch.Tensor:
-        """dz from the gradients of the outputs, None where unused."""
-        n, tokens = self.n, len(self.y)
-        slope = self.gates * (1 - self.gates)
-        dpre, dgate = torch.zeros_like(slope).unbind(1)
-        if dlayer is not None:
-            h = x.shape[-1]
-            dpre = (x.reshape(tokens, n, h).float() @ dlayer.reshape(tokens, h, 1).float()).squeeze(-1)
-        if dpost is not None:
-            dgate = dpost.reshape(tokens, n) * self.post_mult
-        logits = self.z[:, 2 * n :]
-        found = torch.zeros_like(logits)
-        if dcomb is not None:
-            square, gradient = logits.view(tokens, n, n), dcomb.reshape(tokens, n, n)
-            found = of_sinkhorn(square, gradient, self.sinkhorn_eps, self.repeats).view(tokens, n * n)
-        return torch.cat([dpre * slope[:, 0], dgate * slope[:, 1], found], 1)
-
-    def stream_gradients(self, x: torch.Tensor, dlayer: torch.Tensor | None) -> torch.Tensor:
-        """pre_j · dU of every stream, float32."""
-        if dlayer is None:
-            return torch.zeros_like(x, dtype=torch.float32)
-        pre = (self.gates[:, 0] + self.pre_eps).view(*x.shape[:-1], 1)
-        return pre * dlayer.float()[..., None, :]
-
-    def square_gradients(self, dz: torch.Tensor) -> torch.Tensor:
-        """dq = −½ (Σ dz · scale · y) · rstd / (q + eps K), [T]."""
-        return -0.5 * (dz * self.factor * self.y).sum(1) * self.rstd[:, 0] / (self.q + self.rms_eps * self.k)
-
-    def parameter_gradients(self, dz: torch.Tensor, needs: tuple[bool, ...]) -> Gradients:
-        """dscale_g = Σ dz · y · rstd over the group, dbase = Σ dz."""
-        groups = (dz * self.y * self.rstd).split([self.n, self.n, self.n**2], 1)
-        return torch.stack([group.sum() for group in groups]) if needs[0] else None, dz.sum(0) if needs[1] else None
+def through_layer_input(
+    dot_mix: torch.Tensor,
+    sqrsum: torch.Tensor,
+    x: torch.Tensor,
+    scale: torch.Tensor,
+    base: torch.Tensor,
+    options: list[Any],
+    dlayer: torch.Tensor | None,
+    wants: list[bool],
+) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """dX = pre_j · dU and dpre [T, n], as far as wanted; nothing comes through a layer_input that was not used."""
+    if dlayer is None:
+        return x.new_zeros(x.shape) if wants[0] else None, None
+    if not any(wants):
+        return None, None
+    dx, dpre = pre_backward(dot_mix, sqrsum, x, scale, base, dlayer.to(x.dtype), options[:2], wants)
+    return dx if wants[0] else None, dpre if wants[1] else None
 
 
-def of_sinkhorn(logits: torch.Tensor, gradient: torch.Tensor, eps: float, repeats: int) -> torch.Tensor:
-    """Back through every division, Y = A / d with d = ΣA + eps over an axis: G ← (G − Σ G · Y) / d; then through the softmax."""
-    p = logits.softmax(-1)
-    y, steps = p + eps, []
-    for axis in (-2, *(-1, -2) * (repeats - 1)):
-        divisor = y.sum(axis, keepdim=True) + eps
-        y = y / divisor
-        steps.append((axis, divisor, y))
-    for axis, divisor, y in reversed(steps):
-        gradient = (gradient - (gradient * y).sum(axis, keepdim=True)) / divisor
-    return p * (gradient - (gradient * p).sum(-1, keepdim=True))
+def run_pre_backward(
+    dot_mix: torch.Tensor,
+    sqrsum: torch.Tensor,
+    x: torch.Tensor,
+    scale: torch.Tensor,
+    base: torch.Tensor,
+    dlayer: torch.Tensor,
+    eps: list[float],
+    wants: list[bool],
+) -> tuple[torch.Tensor | None, ...]:
+    """Run the kernel for what is wanted: dX, and dpre [T, n]; eps are rms_eps and pre_eps."""
+    target, (n, h) = target_for(PRE, x, "X"), x.shape[-2:]
+    dx, dpre = found = pre_backward_fake(dot_mix, sqrsum, x, scale, base, dlayer, eps, wants)
+    if not x.numel():
+        return found
+    tensors = {"dlayer_input": inputs.rows(dlayer)}
+    tensors |= split("dx", dx) if dx is not None else {}
+    tensors |= split("x", x) if wants[1] else {}
+    width = vector(tensors)
+    problem = PreBackward(n, h, NAMES[x.dtype], len(dot_mix), eps[0], eps[1], wants[0], wants[1], width)
+    kernel = planned(PRE, problem, target)
+    tables = {
+        "dot_mix": as_table(dot_mix, *dot_mix.shape),
+        "sqrsum": as_table(sqrsum, *sqrsum.shape, 1),
+        "scale": as_table(scale, 3),
+        "base": as_table(base, -1),
+    }
+    if dpre is not None:
+        tables["parts"] = dpre.new_empty(kernel.slices, *dpre.shape)
+    execute(kernel, tensors | {name: tables[name] for name in tables if has(kernel, name)})
+    return dx, None if dpre is None else added(tables["parts"])
+
+
+def pre_backward_fake(
+    dot_mix: torch.Tensor,
+    sqrsum: torch.Tensor,
+    x: torch.Tensor,
+    scale: torch.Tensor,
+    base: torch.Tensor,
+    dlayer: torch.Tensor,
+    eps: list[float],
+    wants: list[bool],
+) -> tuple[torch.Tensor | None, ...]:
+    """What they look like."""
+    dpre = dot_mix.new_empty(dot_mix.shape[1], x.shape[-2]) if wants[1] else None
+    return x.new_empty(x.shape) if wants[0] else None, dpre
+
+
+post_backward = register(
+    POST,
+    "(Tensor f, Tensor X, Tensor post, Tensor comb, Tensor dout, bool[] wants) -> (Tensor df, Tensor dX, Tensor dtables)",
+    run_post_backward,
+    post_backward_fake,
+)
+pre_backward = register(
+    PRE,
+    "(Tensor dot_mix, Tensor sqrsum, Tensor X, Tensor scale, Tensor base, Tensor dlayer_input, float[] eps, "
+    "bool[] wants) -> (Tensor dX, Tensor dpre)",
+    run_pre_backward,
+    pre_backward_fake,
+)

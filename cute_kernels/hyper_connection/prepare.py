@@ -22,7 +22,7 @@ def planned(operator: str, problem: Problem, target: Target) -> Plan:
         return plan(problem, target)
     except PlanError as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"{operator}: X has streams of {problem.h}; no plan takes them ({reason})") from error
+        raise ValueError(f"{operator}: no plan takes {problem} ({reason})") from error
 
 
 def checked_streams(operator: str, x: Any) -> torch.Tensor:

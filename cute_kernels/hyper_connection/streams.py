@@ -13,6 +13,12 @@ def read(ctx: Any, of: str, index: Any) -> tuple[Any, ...]:
     return tuple(ctx.read(getattr(ctx, name), index, ctx.rank) for name in names(of, ctx.plan.problem.n))
 
 
+def write(ctx: Any, of: str, index: Any, values: tuple[Any, ...]) -> None:
+    """A fragment to each stream."""
+    for name, value in zip(names(of, ctx.plan.problem.n), values, strict=True):
+        ctx.write(getattr(ctx, name), index, ctx.rank, value)
+
+
 def weighted_sum(*values: Any) -> Any:
     """Σ value · weight from left to right: as many values as weights behind them."""
     half = len(values) // 2
@@ -27,9 +33,14 @@ def squares(*values: Any) -> Any:
     return weighted_sum(*values, *values)
 
 
-def count(values: tuple[Any, ...]) -> int:
-    """n, of n streams with 1 + n coefficients each."""
+def one_sum(*values: Any) -> tuple[Any]:
+    """The weighted sum, alone."""
+    return (weighted_sum(*values),)
+
+
+def count(values: tuple[Any, ...], beside: int) -> int:
+    """n, of so many values: n² coefficients, and `beside` times n others."""
     n = 1
-    while 2 * n + n * n < len(values):
+    while n * (n + beside) < len(values):
         n += 1
     return n

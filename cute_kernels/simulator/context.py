@@ -113,9 +113,10 @@ class Context(Walk):
 
     def write_table(self, tensor: GlobalTensor, row: int, values: tuple[Any, ...]) -> None:
         self.worker.step("write rows", len(values))
-        if self.rank == 0:
-            (target,) = tensor.rows_of_table(row)
-            self.events.box(self.worker, tensor, tensor.start_in_table(row), target.size, True)
+        parts = len(tensor.box) == 3
+        if parts or self.rank == 0:
+            target = tensor.rows_of_table(row)[self.rank if parts else 0]
+            self.events.box(self.worker, tensor, tensor.start_in_table(row, self.rank), target.size, True)
             for column, value in enumerate(values):
                 target[:, column] = np.broadcast_to(value, (tensor.height,))[: len(target)]
 

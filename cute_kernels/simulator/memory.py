@@ -192,9 +192,9 @@ class GlobalTensor:
         """Rows of a table's box; a table [k] has one for all."""
         return int(self.box[-2]) if len(self.box) > 1 else 1
 
-    def start_in_table(self, row: int) -> tuple[int, ...]:
+    def start_in_table(self, row: int, split: int = 0) -> tuple[int, ...]:
         """Where box `row` of a table starts, counted in boxes."""
-        return {1: (0,), 2: (row, 0), 3: (0, row, 0)}[len(self.box)]
+        return {1: (0,), 2: (row, 0), 3: (split, row, 0)}[len(self.box)]
 
     def rows_of_table(self, row: int) -> Any:
         """The elements of box `row` of a table that exist, [splits, rows, k]; a view."""

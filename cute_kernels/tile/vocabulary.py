@@ -151,7 +151,9 @@ class Context(Protocol):
         Splits are read together and added in their order; a table [k] is the same for every row."""
 
     def write_table(self, tensor: Any, row: Any, values: tuple[Rows, ...]) -> None:
-        """Write a rows value for each column of box `row` of a table. CTAs that share the rows hold the same values: the first one writes."""
+        """Write a rows value for each column of box `row` of a table. CTAs that share the rows hold the same values: the first one writes.
+
+        Of a table of splits each of them writes its own, number `rank`."""
 
     def zero_columns(self, tensor: Any) -> Columns:
         """A columns value of zeros for a box of `tensor`, to add to: make it before the loop."""

@@ -13,7 +13,7 @@ pytest.importorskip("cutlass", reason="the CuTe DSL is installed on Linux only")
 
 from cute_kernels import device
 from cute_kernels.device.resources import Resources, resources
-from cute_kernels.hyper_connection.plan import Post, Pre
+from cute_kernels.hyper_connection.plan import Parts, Post, PostBackward, Pre, PreBackward
 from cute_kernels.hyper_connection.plan import plan as plan_streams
 from cute_kernels.linear_norm.plan import LinearNorm
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
@@ -45,6 +45,16 @@ PROBLEMS = (
     Pre(2, 1003, normed=True, elements=8),
     Pre(4, 32768, normed=True, vector=8, elements=8),
     Pre(8, 16392, normed=True, vector=8, elements=8),
+    PostBackward(4, 4096, vector=8),
+    PostBackward(4, 1003, "float16", df=False),
+    PostBackward(4, 7168, dtables=False, vector=8),
+    PostBackward(8, 7168, vector=8),
+    PreBackward(4, 4096, vector=8),
+    PreBackward(4, 7168, splits=16, vector=8),
+    PreBackward(2, 1003, dx=False),
+    PreBackward(8, 72, vector=8),
+    Parts(28, 20),
+    Parts(2, 72),
     Norm(512, "bfloat16", "bfloat16", vector=8),
     Norm(1001, "float16", "float32"),
     Norm(4096, "bfloat16", vector=8),
@@ -58,8 +68,9 @@ PROBLEMS = (
     NormBackward(8192, "bfloat16", "bfloat16", vector=8, **ALL_GRADIENTS),
     NormBackward(131072, "float32", "float32", 0.5, vector=4, **ALL_GRADIENTS),
 )
+STREAMS = (Post, Pre, PostBackward, PreBackward, Parts)
 KERNELS = [(problem, arch) for problem in PROBLEMS for arch in ("sm_90a", "sm_100a")]
-ROWS_BY_THREADS = [kernel for kernel in KERNELS if not isinstance(kernel[0], LinearNorm)]
+ROWS_BY_THREADS = [kernel for kernel in KERNELS if not isinstance(kernel[0], LinearNorm | Parts)]
 STAGED = [kernel for kernel in KERNELS if isinstance(kernel[0], LinearNorm)]
 ON_TENSOR_MEMORY = [kernel for kernel in STAGED if kernel[1] == "sm_100a"]
 
@@ -69,6 +80,12 @@ INSTRUCTIONS = {
     ("norm", "sm_100a"): NORM,
     ("norm_backward", "sm_90a"): NORM[1:],
     ("norm_backward", "sm_100a"): NORM[1:],
+    **{
+        (f"mhc_{of}_backward", arch): (NORM[1], r"st\.global")
+        for of in ("post", "pre")
+        for arch in ("sm_90a", "sm_100a")
+    },
+    **{("mhc_add_parts", arch): (r"st\.global",) for arch in ("sm_90a", "sm_100a")},
     **{("mhc_post", arch): NORM[1:] for arch in ("sm_90a", "sm_100a")},
     **{("mhc_pre_big_fuse_with_prenorm", arch): (*NORM, r"ex2\.approx") for arch in ("sm_90a", "sm_100a")},
     **{("mhc_pre_big_fuse", arch): (*NORM, r"ex2\.approx", r"rcp\.approx") for arch in ("sm_90a", "sm_100a")},
@@ -105,7 +122,7 @@ def plan_of(problem: Any, arch: str) -> Plan:
     target = {"sm_90a": SM90A, "sm_100a": SM100A}[arch]
     if isinstance(problem, LinearNorm):
         return plan_linear_norm(problem, target)
-    return plan_streams(problem, target) if isinstance(problem, Post | Pre) else plan_norm(problem, target)
+    return plan_streams(problem, target) if isinstance(problem, STREAMS) else plan_norm(problem, target)
 
 
 @pytest.fixture(scope="module", params=KERNELS, ids=str)

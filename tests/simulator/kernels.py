@@ -8,7 +8,7 @@ import numpy as np
 
 from cute_kernels import simulator
 from cute_kernels.hyper_connection import streams
-from cute_kernels.hyper_connection.plan import Post, Pre
+from cute_kernels.hyper_connection.plan import Parts, Post, PostBackward, Pre, PreBackward
 from cute_kernels.hyper_connection.plan import plan as plan_streams
 from cute_kernels.linear_norm.plan import LinearNorm, Tiling
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
@@ -50,10 +50,12 @@ class Kernel:
     def check(self) -> None:
         """Every element within one rounding of the answer, and float32's own, which grow with the rows that are summed."""
         assert set(self.answers) == {tensor.name for tensor in self.plan.tensors if tensor.output}
+        columns = self.arrays[self.plan.tensors[0].name].shape[-1]
         for name, answer in self.answers.items():
             got = self.arrays[name].astype(np.float64)
             assert np.isfinite(got).all(), name
-            got, slack = (got, 4e-6) if got.shape == answer.shape else (got.sum(0), 1e-7 * self.m)
+            parts = got.shape != answer.shape  # sums over rows, or over a row
+            got, slack = (got.sum(0), 1e-7 * max(self.m, columns)) if parts else (got, 4e-6)
             bound = ROUNDING[self.plan.tensor(name).dtype] * abs(answer) + slack * (1 + abs(answer))
             assert (abs(got - answer) <= bound).all(), name
 
@@ -152,6 +154,38 @@ def mhc_pre(m: int, problem: Pre, target: Target = SM90A) -> Kernel:
     return Kernel(plan, arrays, answers | {"layer_input": sum(pre[:, j, None] * x[j] for j in range(n))})
 
 
+def mhc_post_backward(m: int, problem: PostBackward, target: Target = SM90A) -> Kernel:
+    """df, dx and, in parts, dpost and dcomb."""
+    plan, n = plan_streams(problem, target), problem.n
+    arrays = arrays_of(plan, m)
+    f, post, comb = wide(arrays, "f", "post", "comb")
+    x, dout = (wide(arrays, *streams.names(of, n)) for of in ("x", "dout"))
+    answers = {"df": sum(post[:, j, None] * dout[j] for j in range(n))}
+    answers |= {f"dx{i}": sum(comb[:, i * n + j, None] * dout[j] for j in range(n)) for i in range(n)}
+    tables = [(value * d).sum(1) for value in (f, *x) for d in dout]
+    return Kernel(plan, arrays, answers | {"parts": np.stack(tables, 1)})
+
+
+def mhc_pre_backward(m: int, problem: PreBackward, target: Target = SM90A) -> Kernel:
+    """dx and, in parts, dpre."""
+    plan, n = plan_streams(problem, target), problem.n
+    arrays = arrays_of(plan, m)
+    arrays["sqrsum"][...] = n * problem.h / problem.splits * np.exp(arrays["sqrsum"])
+    dot, sqrsum, scale, base, dlayer = wide(arrays, "dot_mix", "sqrsum", "scale", "base", "dlayer_input")
+    rstd = 1 / np.sqrt(sqrsum.sum(0) / (n * problem.h) + problem.rms_eps)
+    pre = 1 / (1 + np.exp(-(dot.sum(0)[:, :n] * rstd * scale[0] + base[:n]))) + problem.pre_eps
+    dpre = [(x * dlayer).sum(1) for x in wide(arrays, *streams.names("x", n))]
+    answers = {f"dx{j}": pre[:, j, None] * dlayer for j in range(n)}
+    return Kernel(plan, arrays, answers | {"parts": np.stack(dpre, 1)})
+
+
+def mhc_add_parts(m: int, problem: Parts, target: Target = SM90A) -> Kernel:
+    """total = Σ parts."""
+    plan = plan_streams(problem, target)
+    arrays = arrays_of(plan, m)
+    return Kernel(plan, arrays, {"total": arrays["parts"].astype(np.float64).sum(0)})
+
+
 def with_programs(plan: Plan, **programs: Callable[..., None]) -> Plan:
     """The plan with other programs in the named roles."""
     return replace(plan, roles=Roles(tuple(replace(r, program=programs.get(r.name, r.program)) for r in plan.roles)))
@@ -164,6 +198,9 @@ STANDARD: dict[str, Callable[[], Kernel]] = {
     "mhc_post": lambda: mhc_post(9, Post(4, 300, vector=4, elements=4)),
     "mhc_pre": lambda: mhc_pre(9, Pre(4, 300, splits=3, vector=4, elements=4)),
     "mhc_pre_normed": lambda: mhc_pre(9, TINY_NORMED),
+    "mhc_post_backward": lambda: mhc_post_backward(9, PostBackward(4, 300, vector=4, elements=4)),
+    "mhc_pre_backward": lambda: mhc_pre_backward(9, PreBackward(4, 300, splits=3, vector=4, elements=4)),
+    "mhc_add_parts": lambda: mhc_add_parts(37, Parts(5, 20)),
     "rms_norm": lambda: norm(200, Norm(40, "bfloat16", "float32")),
     "rms_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", row=16)),
     "layer_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", "float32", row=16, **EVERYTHING)),

@@ -15,6 +15,7 @@ from cute_kernels.norms.plan import Norm, NormBackward
 from cute_kernels.plan import SM90A, SM100A, Plan
 from tests.simulator.kernels import (
     EVERY_GRADIENT,
+    STANDARD,
     TINY,
     TINY_NORMED,
     Kernel,
@@ -45,6 +46,7 @@ KERNELS: dict[str, tuple[Make, ...]] = {
         lambda: linear_norm(ROWS, target=SM100A, tiling=SMALLEST),
     ),
     "rms_norm, cluster of 3": (lambda: norm(9, Norm(40, "bfloat16", "float32", row=16)),),
+    **{name: (STANDARD[name],) for name in STANDARD if name.startswith("mhc") and name != "mhc_pre_normed"},
     "mhc_pre_big_fuse_with_prenorm, cluster of 3": (lambda: mhc_pre(3, TINY_NORMED),),
     "norm_backward, cluster of 3": (
         lambda: norm_backward(300, NormBackward(40, "bfloat16", row=16, **EVERY_GRADIENT), at_once=1),

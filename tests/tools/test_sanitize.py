@@ -19,7 +19,10 @@ def test_the_calls_run_every_operator_forward_and_backward(capsys: pytest.Captur
     kernels = {(plan.operator, plan.cluster > 1) for plan in simulation.plans}
     clustered = {(name, wide) for name in ("linear_norm", "norm", "norm_backward") for wide in (False, True)}
     assert kernels == clustered | {
+        ("mhc_add_parts", False),
         ("mhc_post", False),
+        ("mhc_post_backward", False),
+        ("mhc_pre_backward", False),
         ("mhc_pre_big_fuse", False),
         ("mhc_pre_big_fuse_with_prenorm", False),
         ("mhc_pre_big_fuse_with_prenorm", True),
