@@ -8,6 +8,7 @@ from typing import Any
 SCHEDULED = "scheduled kernel"
 FUSED = "scheduled kernel in the simulator, dweight and dbias by partial sums added in a fixed order; on a GPU PyTorch formulas for now"
 PYTORCH = "PyTorch formulas in float32"
+STREAMS = "scheduled kernels, parts of sums added in a fixed order; PyTorch formulas for a token's coefficients"
 NORM_VARIANTS = ("residual", "weight", "weight_offset", "bias", "rows over a cluster of 2-16 CTAs")
 
 
@@ -84,10 +85,15 @@ OPERATORS = {
     for operator in (
         Operator("rms_norm", "norms", NORM_VARIANTS, backward=FUSED),
         Operator("layer_norm", "norms", NORM_VARIANTS, backward=FUSED),
-        Operator("mhc_post", "hyper_connection", ("2, 4 or 8 streams",)),
-        Operator("mhc_pre_big_fuse", "hyper_connection", ("2, 4 or 8 streams", "any number of splits")),
+        Operator("mhc_post", "hyper_connection", ("2, 4 or 8 streams",), backward=STREAMS),
         Operator(
-            "mhc_pre_big_fuse_with_prenorm", "hyper_connection", ("2, 4 or 8 streams", "over a cluster of 1-16 CTAs")
+            "mhc_pre_big_fuse", "hyper_connection", ("2, 4 or 8 streams", "any number of splits"), backward=STREAMS
+        ),
+        Operator(
+            "mhc_pre_big_fuse_with_prenorm",
+            "hyper_connection",
+            ("2, 4 or 8 streams", "over a cluster of 1-16 CTAs"),
+            backward=STREAMS,
         ),
         Operator("linear_norm", "linear_norm", ("norm='rms'", "one CTA a row", "rows over a cluster of 2-16 CTAs")),
     )
