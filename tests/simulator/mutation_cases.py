@@ -16,9 +16,12 @@ from cute_kernels.plan import SM90A, SM100A, Plan
 from tests.simulator.kernels import (
     EVERY_GRADIENT,
     IN_TURN,
+    STANDARD,
     TINY,
+    TINY_NORMED,
     Kernel,
     linear_norm,
+    mhc_pre,
     norm,
     norm_backward,
     with_programs,
@@ -48,6 +51,8 @@ KERNELS: dict[str, tuple[Make, ...]] = {
         lambda: linear_norm(ROWS, tiling=replace(SMALLEST, turns=2, turn_rows=8), return_z=True),
     ),
     "rms_norm, cluster of 3": (lambda: norm(9, Norm(40, "bfloat16", "float32", row=16)),),
+    **{name: (STANDARD[name],) for name in STANDARD if name.startswith("mhc") and name != "mhc_pre_normed"},
+    "mhc_pre_big_fuse_with_prenorm, cluster of 3": (lambda: mhc_pre(3, TINY_NORMED),),
     "norm_backward, cluster of 3": (
         lambda: norm_backward(300, NormBackward(40, "bfloat16", row=16, **EVERY_GRADIENT), at_once=1),
     ),
