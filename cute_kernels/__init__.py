@@ -21,6 +21,12 @@ __version__ = "0.1.0"
 HOMES = {
     "layer_norm": "cute_kernels.norms.op",
     "linear_norm": "cute_kernels.linear_norm.op",
+    "mhc_post": "cute_kernels.hyper_connection.op",
+    "mhc_post_pre": "cute_kernels.hyper_connection.compose",
+    "mhc_pre": "cute_kernels.hyper_connection.compose",
+    "mhc_project": "cute_kernels.hyper_connection.compose",
+    "mhc_pre_big_fuse": "cute_kernels.hyper_connection.op",
+    "mhc_pre_big_fuse_with_prenorm": "cute_kernels.hyper_connection.op",
     "rms_norm": "cute_kernels.norms.op",
     "simulate": "cute_kernels.runtime.simulate",
 }

@@ -1,4 +1,4 @@
-"""`python -m perf [norms|norms_backward|linear_norm|linear_norm_all …] [--peers quack,inductor] [--json FILE]`: tables of ratios within one run."""
+"""`python -m perf [norms|norms_backward|linear_norm|linear_norm_all|hyper_connection …] [--peers quack,inductor,flashinfer] [--json FILE]`: tables of ratios within one run."""
 
 import argparse
 import json
@@ -8,10 +8,15 @@ import sys
 
 import torch
 
-from perf import host, linear_norm, norms
+from perf import host, hyper_connection, linear_norm, norms
 from perf.table import Row, text
 
-BENCHMARKS = {"norms": norms.run, "norms_backward": norms.run_backward, "linear_norm": linear_norm.run}
+BENCHMARKS = {
+    "norms": norms.run,
+    "norms_backward": norms.run_backward,
+    "linear_norm": linear_norm.run,
+    "hyper_connection": hyper_connection.run,
+}
 ON_REQUEST = {"linear_norm_all": linear_norm.run_all}
 
 
@@ -20,7 +25,9 @@ def main() -> int:
     parser.add_argument(
         "operators", nargs="*", choices=[*BENCHMARKS, *ON_REQUEST, []], help="where none is named, all but *_all"
     )
-    parser.add_argument("--peers", default="inductor", help="comma-separated: inductor, quack (where installed)")
+    parser.add_argument(
+        "--peers", default="inductor", help="comma-separated: inductor; quack, flashinfer (where installed)"
+    )
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     parser.add_argument("--commit", help="what is measured, for a copy of the tree that git knows nothing of")
     options = parser.parse_args()

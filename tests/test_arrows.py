@@ -7,7 +7,15 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "cute_kernels"
 OPERATORS = {path.parent.name for path in PACKAGE.glob("*/op.py")}
-HOST = ("op", "prepare", "gradients", "reference", "cases")  # an operator's modules that deal in torch's tensors
+HOST = (
+    "op",
+    "prepare",
+    "gradients",
+    "reference",
+    "cases",
+    "compose",
+    "formulas",
+)  # an operator's modules that deal in torch's tensors
 DSL = {"cutlass", "cuda", "tvm_ffi"}
 
 # Part -> the parts of the package its modules may import. What is missing here may import nothing.

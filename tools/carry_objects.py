@@ -35,8 +35,7 @@ COMPILER = "cutlass._mlir"
 def cases() -> Iterator[tuple[Operator, Any]]:
     """Every operator's demonstration and benchmark cases, of few rows."""
     for operator in OPERATORS.values():
-        module = operator.module("cases")
-        for case in dict.fromkeys(replace(case, m=ROWS) for case in (module.DEMO, *module.SPEED)):
+        for case in dict.fromkeys(replace(case, m=ROWS) for case in (operator.demo, *operator.speed)):
             yield operator, case
 
 

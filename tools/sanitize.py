@@ -3,7 +3,7 @@
     python tools/sanitize.py [memcheck synccheck racecheck]    the tools named, else all three
     python tools/sanitize.py --calls                           the calls alone, as each tool runs them
 
-The calls run once without a tool first, which shows that all is well without it. The fused backward of the norms is switched on.
+The calls run once without a tool first, which shows that all is well without it.
 The first process compiles their kernels, some twenty, which the others find in the cache.
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from cute_kernels.cli.catalogue import OPERATORS, Operator
+from cute_kernels.hyper_connection.cases import Normed, Post, Pre
 from cute_kernels.linear_norm.cases import Case as Linear
 from cute_kernels.norms.cases import Case as Norm
 
@@ -28,7 +29,7 @@ TOOLS = ("memcheck", "synccheck", "racecheck")
 # The CUDA bindings probe for newer driver entry points; the tools would list each that is missing as an error.
 OPTIONS = ("--report-api-errors", "no", "--error-exitcode", "1")
 
-# By folder. A tile that is not full, rows that no vector divides, several rows a CTA, a cluster; each option of an operator once.
+# By operator, or for all of a folder. A tile that is not full, rows that no vector divides, several rows a CTA, a cluster; each option of an operator once.
 SHAPES: dict[str, tuple[Any, ...]] = {
     "norms": (
         Norm(131, 33, "float16", "float16", 0.5, "float32", residual=True),
@@ -36,6 +37,9 @@ SHAPES: dict[str, tuple[Any, ...]] = {
         Norm(5, 20000, "float32"),
         Norm(5, 20008, "bfloat16", "bfloat16", bias="bfloat16", residual=True),
     ),
+    "mhc_post": (Post(3, 1280), Post(13, 1003, dtype="float16"), Post(7, 72, 8)),
+    "mhc_pre_big_fuse": (Pre(3, 1280, 3), Pre(13, 1003, dtype="float16"), Pre(7, 72, 16, n=2)),
+    "mhc_pre_big_fuse_with_prenorm": (Normed(3, 4096), Normed(13, 1003, dtype="float16"), Normed(7, 72, n=2)),
     "linear_norm": (
         Linear(1, 8, 64),
         Linear(130, 200, 320, "float16"),
@@ -47,15 +51,17 @@ SHAPES: dict[str, tuple[Any, ...]] = {
 
 
 def calls(device: str) -> Iterator[tuple[Operator, Any, dict[str, torch.Tensor | None]]]:
-    """Each operator on its shapes; what came of it: y, and the gradient of every tensor."""
+    """Each operator on its shapes; what came of it: its outputs, and the gradient of every tensor."""
     for operator in OPERATORS.values():
-        for case in SHAPES[operator.folder]:
+        for case in SHAPES.get(operator.name, SHAPES.get(operator.folder, ())):
             made = operator.module("cases").inputs(case)  # on the CPU: the tools watch no kernel that draws numbers
             arguments = {name: on(device, value) for name, value in made.items()}
-            y = operator.call(**arguments)
-            y.backward(torch.ones_like(y))
+            out = operator.call(**arguments)
+            outs = out if isinstance(out, tuple) else (out,)
+            torch.autograd.backward(outs, [torch.ones_like(y) for y in outs])
             leaves = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
-            yield operator, case, {"y": y.detach(), **{name: leaf.grad for name, leaf in leaves.items()}}
+            results = {f"output {i}": y.detach() for i, y in enumerate(outs)}
+            yield operator, case, {**results, **{name: leaf.grad for name, leaf in leaves.items()}}
 
 
 def on(device: str, value: Any) -> Any:

@@ -82,9 +82,10 @@ def on_gpu(operator: Operator, case: Any, seed: int) -> dict[str, Any]:
     }
 
 
-def judged(operator: Operator, arguments: dict[str, Any], out: torch.Tensor) -> dict[str, Any]:
-    """The result's errors beside the yardstick's."""
-    found = accuracy.measure(out, operator.reference(**arguments), operator.yardstick(**arguments))
+def judged(operator: Operator, arguments: dict[str, Any], out: Any) -> dict[str, Any]:
+    """The result's errors beside the yardstick's; of several outputs, the worst one's."""
+    exact, chain = operator.reference(**arguments), operator.yardstick(**arguments)
+    found = accuracy.measure(out, exact, chain, operator.allowed(**arguments))
     return {"right": found.right, "error": found.error, "yardstick_error": found.yardstick, "accuracy": str(found)}
 
 

@@ -36,9 +36,9 @@ def export(kernel: CompiledKernel) -> bytes:
 
 
 def fake(tensor: Tensor, extents: dict[str, Any]) -> Any:
-    """A stand-in with the tensor's static extents, run-time `extents` by name, a run-time row pitch, and the alignment the plan relies on."""
+    """A stand-in with the tensor's static extents, run-time `extents` by name, run-time pitches, and the alignment the plan relies on."""
     shape = tuple(extents[extent] if isinstance(extent, str) else extent for extent in tensor.extents)
     align = TMA_ALIGNMENT if tensor.buffer else tensor.vector * itemsize(tensor.dtype)
-    pitch = cute.sym_int64(divisibility=max(1, align // itemsize(tensor.dtype)))
-    stride = (pitch, 1) if len(shape) == 2 else (1,)
+    whole = max(1, align // itemsize(tensor.dtype))
+    stride = (*(cute.sym_int64(divisibility=whole) for _ in shape[1:]), 1)
     return make_fake_tensor(ELEMENT[tensor.dtype], shape, stride=stride, assumed_align=align)

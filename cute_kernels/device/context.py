@@ -12,6 +12,7 @@ from cute_kernels.device import fragments, product_sm90, product_sm100
 from cute_kernels.device.memory import SharedMemory
 from cute_kernels.device.rings import ClusterRing, Mail, Ring
 from cute_kernels.device.staging import AccumulatorStaging, LaneStaging, Staging
+from cute_kernels.device.tables import Table
 from cute_kernels.device.tensors import BoxTensor, FragmentTensor, PartialTensor, RowVector, VectorTensor
 from cute_kernels.device.traced import Traced
 from cute_kernels.plan import Drain, Fill, Plan, Role
@@ -58,6 +59,7 @@ class Context(Traced, tile.Walk):
         self.m, self.member, self.members = m, member, role.members
         self.thread = (arch.thread_idx()[0] - 32 * launch.plan.roles.first_warp(role.name)) % role.threads
         self.row_map, self.part_columns = self.make_row_map(), self.columns_of_a_part()
+        self.leads = self.row_map.replica < fragments.WARP
         self.add_rings()
         self.add_products()
         self.add_stagings()
@@ -140,6 +142,8 @@ class Context(Traced, tile.Walk):
 
     def thread_tensor(self, tensor: TensorPlan, value: Any) -> Any:
         """A tensor that threads move themselves, by what runs along its first extent."""
+        if tensor.table:
+            return Table(self.plan, tensor, value, self.row_map, self.rank)
         if tensor.extents == ("m",):
             return RowVector(tensor, value, self.row_map, self.rank)
         if isinstance(tensor.extents[0], str) and tensor.extents[0] != "m":
@@ -200,6 +204,15 @@ class Context(Traced, tile.Walk):
     def write_rows(self, tensor: RowVector, row: Any, rows: Any) -> None:
         tensor.write(row, rows)
 
+    def read_table(self, tensor: Table, row: Any, first: int, count: int) -> tuple[Any, ...]:
+        return tensor.read(row, first, count, self.m)
+
+    def write_table(self, tensor: Table, row: Any, values: tuple[Any, ...]) -> None:
+        tensor.write(row, self.m, values)
+
+    def combine(self, function: Callable[..., Any], tiles: Any, rows: Any = ()) -> tuple[fragments.RowFragment, ...]:
+        return fragments.combine(function, tiles, rows)
+
     def zero_columns(self, tensor: PartialTensor) -> fragments.ColumnSums:
         return fragments.ColumnSums((tensor.vector, tensor.chunks))
 
@@ -216,6 +229,15 @@ class Context(Traced, tile.Walk):
 
     def rsqrt(self, rows: Any) -> Any:
         return cute.math.rsqrt(rows)
+
+    def reciprocal(self, rows: Any) -> Any:
+        return cute.math.rcp(rows, approx=True, ftz=True)
+
+    def exp(self, rows: Any) -> Any:
+        return cute.math.exp(rows, fastmath=True)
+
+    def maximum(self, one: Any, other: Any) -> Any:
+        return cute.math.max(one, other)
 
 
 def rings_of(plan: Plan, barriers: Any, member: Any) -> list[tuple[Any, Any]]:

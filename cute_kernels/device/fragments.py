@@ -211,6 +211,17 @@ class RowFragment(Traced):
         self.put_off: list[tuple[Callable[..., Any], Any]] = []  # functions of the value, and the columns they take
         self.inside = inside  # for each chunk of a ragged row, whether it lies inside the tensor; None where all do
 
+    def element(self, i: int, j: int) -> Any:
+        """One of this thread's elements, float32. What is put off is done first, for all of them."""
+        value = self.value if self.put_off else self.applied
+        return self.loaded[i, j].to(Float32) if value is None else value[(i, j)]
+
+    def like(self, values: Any) -> "RowFragment":
+        """Another of the same shape, of these values, to which nothing is yet to be done."""
+        made = RowFragment(self.loaded, self.rows, self.inside)
+        made.applied = values
+        return made
+
     @property
     def value(self) -> Any:
         """This thread's elements, float32."""
@@ -258,6 +269,19 @@ class ColumnSums(Traced):
 
     def add(self, fragment: RowFragment, function: Callable[..., Any], tiles: Any) -> None:
         self.values.store(self.values.load() + function(fragment.value, *(t.value for t in tiles)))
+
+
+def combine(function: Callable[..., Any], tiles: Any, rows: Any) -> tuple[RowFragment, ...]:
+    """Element by element, so that few registers hold float32 at once: what was loaded stays packed until its turn comes."""
+    shape = tiles[0].loaded.shape
+    made: list[Any] = []
+    for j in range(shape[1]):
+        for i in range(shape[0]):
+            results = function(*(tile.element(i, j) for tile in tiles), *rows)
+            made = made or [cute.make_rmem_tensor(shape, Float32) for _ in results]
+            for out, result in zip(made, results, strict=True):
+                out[i, j] = result
+    return tuple(tiles[0].like(out.load()) for out in made)
 
 
 def total(values: Any, shape: Any, inside: Any = None) -> Any:

@@ -46,7 +46,7 @@ class VectorTensor(Traced):
         self.vector, self.columns, self.extent = tensor.vector, tensor.box[-1], tensor.extents[-1]
         self.step = rows.replicas * self.vector
         self.chunks = -(-self.columns // self.step)
-        self.whole = self.chunks * self.step == self.columns and plan.cluster * plan.slice(tensor) == self.extent
+        self.whole = self.chunks * self.step == self.columns and plan.reach(tensor) == self.extent
         self.first = rows.replica * self.vector  # of this thread, in the slice of its CTA
 
     def chunks_of(self, row: Any, column: Any) -> Any:

@@ -6,11 +6,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from cute_kernels.hyper_connection.compose import mhc_post, mhc_pre
 from cute_kernels.linear_norm.op import linear_norm
 from cute_kernels.norms.op import layer_norm, rms_norm
 from cute_kernels.runtime.errors import refuse
 
-__all__ = ["LayerNorm", "LinearNorm", "RMSNorm"]
+__all__ = ["HyperConnection", "LayerNorm", "LinearNorm", "RMSNorm"]
 
 
 class LayerNorm(nn.LayerNorm):
@@ -72,3 +73,44 @@ class LinearNorm(nn.Linear):
         parts = [f"{self.in_features}, {self.out_features}, norm={self.norm!r}, eps={self.eps}"]
         parts += ["bias=True"] if self.bias is not None else []
         return ", ".join([*parts, *(["elementwise_affine=True"] if self.elementwise_affine else [])])
+
+
+class HyperConnection(nn.Module):
+    """Any layer between `streams` residual streams, manifold-constrained: X [..., n, H] -> comb^T X + post · layer(pre · X).
+
+    layer    takes and returns [..., H] in X's dtype
+    options  of mhc_pre: sinkhorn_repeats, post_mult, the eps, num_splits, precision
+
+    Parameters are float32: weight [n (2 + n), n H], normal of deviation 1 / √(n H); scale [3], 0.01; base [n (2 + n)], zeros.
+    """
+
+    def __init__(
+        self,
+        layer: Callable[..., torch.Tensor],
+        hidden: int,
+        streams: int = 4,
+        *,
+        device: torch.device | str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self.layer, self.options = layer, options
+        mixes, k = streams * (2 + streams), streams * hidden
+        self.weight = nn.Parameter(torch.empty(mixes, k, device=device))
+        self.scale = nn.Parameter(torch.empty(3, device=device))
+        self.base = nn.Parameter(torch.empty(mixes, device=device))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Gates begin at one half, the streams nearly evenly mixed."""
+        nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5)
+        nn.init.constant_(self.scale, 0.01)
+        nn.init.zeros_(self.base)
+
+    def forward(self, x: torch.Tensor, *arguments: Any, **named: Any) -> torch.Tensor:
+        """Further arguments go to the layer."""
+        post, comb, layer_input, *_ = mhc_pre(x, self.weight, self.scale, self.base, **self.options)
+        return mhc_post(self.layer(layer_input, *arguments, **named), x, post, comb)
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.options.items())

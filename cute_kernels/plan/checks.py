@@ -36,6 +36,9 @@ def check_shape(plan: "Plan") -> None:
     require(plan.rows >= 1, f"{plan.rows} rows a tile; a tile has one at least")
     require(1 <= plan.cluster <= most, f"a cluster of {plan.cluster} CTAs; {plan.target.arch} takes {most}")
     require(plan.ctas_an_sm >= 1, f"{plan.ctas_an_sm} CTAs an SM; an SM has one at least")
+    require(plan.slices >= 1, f"{plan.slices} slices of a row; a row has one at least")
+    alone = plan.cluster == 1 and not plan.persistent
+    require(plan.slices == 1 or alone, f"{plan.slices} slices: their CTAs stand alone, a tile each")
 
 
 def check_names(plan: "Plan") -> None:
@@ -62,6 +65,7 @@ def check_members(plan: "Plan") -> None:
 def check_tensors(plan: "Plan") -> None:
     for tensor in plan.tensors:
         itemsize(tensor.dtype)
+        require(not tensor.table or tensor.dtype == "float32", f"{tensor.name}: a table of {tensor.dtype}, not float32")
         if tensor.buffer:
             buffer = plan.memory[tensor.buffer]
             moved, kept = (tensor.box, tensor.dtype), (buffer.shape, buffer.dtype)

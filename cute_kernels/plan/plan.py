@@ -20,6 +20,7 @@ class Tensor:
     vector  elements a thread moves at once, where threads move it
     ahead   of a vector along the columns: how many such moves are under way before one is used; None: all, to stay in registers
     shared  the CTAs of a cluster need the same boxes: each loads its share of a box's rows, and TMA hands it to all of them (multicast)
+    table   few columns a row, [k], [m, k] or [splits, m, k]: each thread moves what it needs of its own row
     """
 
     name: str
@@ -31,6 +32,7 @@ class Tensor:
     output: bool = False
     ahead: int | None = None
     shared: bool = False
+    table: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,10 @@ class Staging:
 
 @dataclass(frozen=True)
 class Plan:
-    """One kernel, as data. `rows` are the rows of the run-time extent "m" that a cluster handles at a time."""
+    """One kernel, as data. `rows` are the rows of the run-time extent "m" that a cluster handles at a time.
+
+    slices  CTAs that share the columns of the rows and exchange nothing, each alone in its cluster
+    """
 
     operator: str
     target: Target
@@ -79,6 +84,7 @@ class Plan:
     stagings: tuple[Staging, ...] = ()
     ctas_an_sm: int = 1
     persistent: bool = True  # one CTA a slot of the machine, walking; else a cluster a tile
+    slices: int = 1
     why: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
@@ -93,7 +99,7 @@ class Plan:
 
     @functools.cached_property
     def fingerprint(self) -> int:
-        return hash((self.operator, self.target.arch, self.problem, self.rows, self.cluster, self.roles))
+        return hash((self.operator, self.target.arch, self.problem, self.rows, self.cluster, self.slices, self.roles))
 
     def ring(self, name: str) -> Ring:
         return find("ring", name, self.rings)
@@ -106,9 +112,13 @@ class Plan:
         return member if self.memory[product.a].shape[0] > product.tile[0] else 0
 
     def slice(self, tensor: Tensor) -> int:
-        """Columns of a row of `tensor` that one CTA of a cluster holds: its product's where they are the tensor's, else a box."""
+        """Columns of a row of `tensor` that one of the CTAs that share it holds: its product's where they are the tensor's, else a box."""
         of_product = self.products and tensor.extents[-1] == self.width
         return self.products[0].tile[1] if of_product else tensor.box[-1]
+
+    def reach(self, tensor: Tensor) -> int:
+        """Columns that all CTAs that share a row of `tensor` hold together; where it is less wide, the last of them are left without any."""
+        return self.sharing * self.slice(tensor)
 
     @property
     def width(self) -> int:
@@ -138,11 +148,18 @@ class Plan:
         """CTAs of the grid for `m` rows; `clusters_at_once` is what the device can hold (the target's SMs if unknown)."""
         tiles = -(-m // self.rows)
         at_once = clusters_at_once or self.target.sms * self.ctas_an_sm // self.cluster
-        return self.cluster * (min(tiles, at_once) if self.persistent else tiles)
+        return self.sharing * (min(tiles, at_once) if self.persistent else tiles)
+
+    @property
+    def sharing(self) -> int:
+        """CTAs that share the columns of a row."""
+        return self.cluster * self.slices
 
     def __str__(self) -> str:
         head = f"{self.operator} on {self.target.arch}: {self.problem}"
-        shape = f"{self.rows} rows a tile, cluster of {self.cluster}, {'persistent' if self.persistent else 'one tile each'}"
+        sliced = f", {self.slices} slices" if self.slices > 1 else ""
+        walk = "persistent" if self.persistent else "one tile each"
+        shape = f"{self.rows} rows a tile, cluster of {self.cluster}{sliced}, {walk}"
         rings = [
             f"ring {r.name:12} {r.stages} stages, {r.filled_by} ({r.fill.value}) -> {r.drained_by} ({r.drain.value}), "
             f"{self.stage_bytes(r)} bytes, empty after {self.empty_arrivals(r)} arrivals"

@@ -5,6 +5,7 @@ output is rounded once: no kernel that writes the same dtype can be much better,
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -21,10 +22,12 @@ class Accuracy:
     yardstick: float
     worst: float  # largest elementwise error as a fraction of what is allowed
     complete: bool  # no NaN or Inf where the yardstick has none
+    relative: bool = True  # whether the relative error counts too
 
     @property
     def right(self) -> bool:
-        return self.complete and self.worst <= 1 and self.error <= SLACK * self.yardstick + FLOOR
+        close = not self.relative or self.error <= SLACK * self.yardstick + FLOOR
+        return self.complete and self.worst <= 1 and close
 
     def __str__(self) -> str:
         verdict = "right" if self.right else "WRONG"
@@ -35,11 +38,22 @@ class Accuracy:
         )
 
 
-def measure(out: torch.Tensor, reference: torch.Tensor, yardstick: torch.Tensor) -> Accuracy:
-    """Compare a result and the yardstick, both in the output's dtype, with the float64 reference.
+def measure(out: Any, reference: Any, yardstick: Any, allowed: Any = None) -> Accuracy:
+    """Compare a result and the yardstick, both in the output's dtype, with the float64 reference; of several outputs, the worst.
 
-    Elements where the yardstick is not finite are left out: overflow to Inf is the dtype's, not the kernel's.
+    `allowed` is the absolute error that an output may have instead of what the yardstick's allows it. Elements where the
+    yardstick is not finite are left out: overflow to Inf is the dtype's, not the kernel's.
     """
+    if isinstance(out, tuple):
+        each = zip(out, reference, yardstick, allowed or (None,) * len(out), strict=True)
+        return max((measure_one(*one) for one in each), key=lambda found: (not found.right, found.worst))
+    return measure_one(out, reference, yardstick, allowed)
+
+
+def measure_one(
+    out: torch.Tensor, reference: torch.Tensor, yardstick: torch.Tensor, absolute: float | None
+) -> Accuracy:
+    """The same of one tensor."""
     if out.dtype != yardstick.dtype or out.shape != reference.shape:
         raise ValueError(
             f"accuracy: out is {out.dtype} {list(out.shape)}; it takes {yardstick.dtype} {list(reference.shape)}"
@@ -47,13 +61,13 @@ def measure(out: torch.Tensor, reference: torch.Tensor, yardstick: torch.Tensor)
     counts = torch.isfinite(yardstick)
     complete = bool(torch.isfinite(out)[counts].all())
     ref = reference[counts]
-    errors, allowed = (out[counts].double() - ref).abs(), (yardstick[counts].double() - ref).abs()
+    errors, chain = (out[counts].double() - ref).abs(), (yardstick[counts].double() - ref).abs()
     if not complete or not ref.numel():
         return Accuracy(0.0, 0.0, 0.0, complete)
-    bound = 2 * allowed.max() + ulp(ref, out.dtype)
+    bound = 2 * chain.max() + ulp(ref, out.dtype) if absolute is None else absolute
     norm = float(ref.norm())
-    error, best = (float(e.norm()) / norm if norm > TINY else 0.0 for e in (errors, allowed))
-    return Accuracy(error, best, float((errors / bound).max()), complete)
+    error, best = (float(e.norm()) / norm if norm > TINY else 0.0 for e in (errors, chain))
+    return Accuracy(error, best, float((errors / bound).max()), complete, absolute is None)
 
 
 def ulp(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

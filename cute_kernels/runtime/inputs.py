@@ -69,12 +69,12 @@ def same_device(operator: str, argument: str, value: torch.Tensor, x: torch.Tens
         refuse(operator, argument, f"on {value.device}", f"a tensor on x's device, {x.device}")
 
 
-def epsilon(operator: str, eps: float | None, default: float) -> float:
-    """eps, or the norm's default."""
+def epsilon(operator: str, eps: float | None, default: float, argument: str = "eps") -> float:
+    """eps, or the operator's default."""
     takes = "None or a finite number >= 0"
-    found = default if eps is None else number(operator, "eps", eps, takes)
+    found = default if eps is None else number(operator, argument, eps, takes)
     if found < 0:
-        refuse(operator, "eps", eps, takes)
+        refuse(operator, argument, eps, takes)
     return found
 
 

@@ -18,14 +18,14 @@ _compiling = threading.Lock()
 _ready: dict[Plan, Any] = {}
 
 
-def target_for(operator: str, x: torch.Tensor) -> Target:
-    """What a kernel on `x` is planned for: the GPU it is on, or the simulated one."""
+def target_for(operator: str, x: torch.Tensor, argument: str = "x") -> Target:
+    """What a kernel on `x`, an operator's `argument`, is planned for: the GPU it is on, or the simulated one."""
     if x.is_cuda:
         return target_of(x.device.index)
     simulation = current()
     if x.device.type != "cpu" or simulation is None:
         takes = "a CUDA tensor, or a CPU tensor inside `with cute_kernels.simulate():`, which runs its schedule in the simulator"
-        refuse(operator, "x", f"on {x.device}", takes)
+        refuse(operator, argument, f"on {x.device}", takes)
     return simulation.target
 
 

@@ -25,6 +25,7 @@ class Context(Walk):
         self.worker, self.events, self.cta = worker, grid.events, worker.cta
         self.member, self.members, self.threads = worker.member, worker.role.members, worker.role.threads
         self.beyond = np.float32("nan" if grid.plan.products else 0)  # what `read` gives beyond the tensor
+        self.leads = True  # a member is one worker here
         self.part_columns = part_columns(grid.plan, worker.role.name)
         self.buffers = {t.name: self.cta.buffer(t.buffer, worker.member) for t in grid.plan.tensors if t.buffer}
         for name, thing in things(grid, cluster, worker, self.part_columns).items():
@@ -111,6 +112,24 @@ class Context(Walk):
             self.events.box(self.worker, tensor, (row,), target.size, True)
             target[...] = np.broadcast_to(rows, (height,))[: target.size]
 
+    def read_table(self, tensor: GlobalTensor, row: int, first: int, count: int) -> tuple[Any, ...]:
+        self.worker.step("read rows", count)
+        source = tensor.rows_of_table(row)
+        self.events.box(self.worker, tensor, tensor.start_in_table(row), source[..., first : first + count].size, False)
+        values = np.zeros((tensor.height, count), np.float32)
+        for split in source[..., first : first + count]:  # in their order
+            values[: len(split)] += split
+        return tuple(values.T.copy())
+
+    def write_table(self, tensor: GlobalTensor, row: int, values: tuple[Any, ...]) -> None:
+        self.worker.step("write rows", len(values))
+        parts = len(tensor.box) == 3
+        if parts or self.rank == 0:
+            target = tensor.rows_of_table(row)[self.rank if parts else 0]
+            self.events.box(self.worker, tensor, tensor.start_in_table(row, self.rank), target.size, True)
+            for column, value in enumerate(values):
+                target[:, column] = np.broadcast_to(value, (tensor.height,))[: len(target)]
+
     def write_columns(self, tensor: GlobalTensor, row: int, column: int, columns: Any) -> None:
         target = tensor.part(row, column)
         self.worker.step("write columns", columns.size // self.threads, target.nbytes)
@@ -146,6 +165,14 @@ class Context(Walk):
         fragment.array[...] = function(fragment.array, *others)
         return fragment
 
+    def combine(self, function: Callable[..., Any], tiles: Any, rows: Any = ()) -> tuple[Fragment, ...]:
+        first = tiles[0]
+        self.worker.step("apply", len(tiles) * first.array.size // self.threads)
+        for each in tiles:
+            self.events.touches(self.worker, each)
+        values = function(*(tile.array for tile in tiles), *(row[:, None] for row in rows))
+        return tuple(Fragment(self.worker, value, first.valid) for value in values)
+
     def zero_columns(self, tensor: GlobalTensor) -> Any:
         return np.zeros(tensor.box[-1], np.float32)
 
@@ -161,6 +188,17 @@ class Context(Walk):
     def rsqrt(self, rows: Any) -> Any:
         self.worker.step("rsqrt")
         return np.float32(1) / np.sqrt(rows)
+
+    def reciprocal(self, rows: Any) -> Any:
+        self.worker.step("reciprocal")
+        return np.float32(1) / rows
+
+    def exp(self, rows: Any) -> Any:
+        self.worker.step("exp")
+        return np.exp(rows)
+
+    def maximum(self, one: Any, other: Any) -> Any:
+        return np.maximum(one, other)
 
 
 def things(grid: Grid, cluster: Cluster, worker: Worker, columns: int) -> dict[str, Any]:

@@ -188,11 +188,25 @@ class GlobalTensor:
 
     def limit(self, plan: Plan, axis: int) -> int:
         """Boxes start below this. Beyond the extent lie only the ragged tail of the last row tile, of which a member may get nothing,
-        and columns of a cluster whose last CTAs are left without any."""
+        and columns of a row whose last CTAs are left without any."""
         extent, box = self.extents[axis], self.box[axis]
         unit = max(box, plan.rows) if self.spec.extents[axis] == "m" else box
-        cluster = plan.cluster * plan.slice(self.spec) if axis == len(self.box) - 1 else 0
-        return max(-(-extent // unit) * unit, cluster)
+        shared = plan.reach(self.spec) if axis == len(self.box) - 1 else 0
+        return max(-(-extent // unit) * unit, shared)
+
+    @property
+    def height(self) -> int:
+        """Rows of a table's box; a table [k] has one for all."""
+        return int(self.box[-2]) if len(self.box) > 1 else 1
+
+    def start_in_table(self, row: int, split: int = 0) -> tuple[int, ...]:
+        """Where box `row` of a table starts, counted in boxes."""
+        return {1: (0,), 2: (row, 0), 3: (split, row, 0)}[len(self.box)]
+
+    def rows_of_table(self, row: int) -> Any:
+        """The elements of box `row` of a table that exist, [splits, rows, k]; a view."""
+        table = self.array.reshape(1, 1, -1) if self.array.ndim == 1 else self.array[(None,) * (3 - self.array.ndim)]
+        return table if self.array.ndim == 1 else table[:, row * self.height : (row + 1) * self.height]
 
     def part(self, row: int, column: int) -> Any:
         """The elements of box (row, column) that exist; a view. Kept, for boxes are read again and again."""

@@ -67,8 +67,8 @@ def run(
     events = Events([*watching, traffic, *([timeline] if trace else [])])
     globals_, m = bind(plan, tensors)
     blocks = plan.blocks(m, CLUSTERS) if blocks is None else blocks
-    if blocks % plan.cluster:
-        raise ValueError(f"{blocks} blocks are not whole clusters of {plan.cluster}")
+    if blocks % plan.sharing:
+        raise ValueError(f"{blocks} blocks are not whole clusters of {plan.sharing}")
     engine = Engine(order)
     order.begin(plan, events)
     grid = Grid(plan, engine, events, globals_, Context)

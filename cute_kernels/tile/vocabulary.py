@@ -6,6 +6,7 @@ their signatures to this file. Rows and columns of `load`, `store`, `read` and `
 
 Two verbs tell the two orders apart: *release* says my reads are done, *publish* says my writes may be read.
 A *fragment* is a tile in the registers of one member of a role, float32. A *rows* value is one float32 a row of it.
+A *table* is a float32 tensor of few columns, [k], [m, k] or [splits, m, k] (Tensor.table).
 """
 
 from collections.abc import Callable
@@ -123,7 +124,8 @@ class Context(Protocol):
     first: Any  # row tiles: range(first, tiles, step)
     tiles: Any
     step: Any
-    rank: Any  # of the CTA in its cluster
+    rank: Any  # of the CTA among those that share its rows: in its cluster, or among the slices
+    leads: Any  # the first warp of the threads that share a row: where one is enough for what a row has once
     member: Any  # which member of the role this is
     members: int  # of the role
 
@@ -156,6 +158,16 @@ class Context(Protocol):
     def write_rows(self, tensor: Any, row: Any, rows: Rows) -> None:
         """Write a rows value to box `row` of a vector along the rows. The CTAs of a cluster hold the same value: the first one writes."""
 
+    def read_table(self, tensor: Any, row: Any, first: int, count: int) -> tuple[Rows, ...]:
+        """Columns first, first + 1, … of box `row` of a table, as rows values. Beyond the tensor: numbers that mean nothing.
+
+        Splits are read together and added in their order; a table [k] is the same for every row."""
+
+    def write_table(self, tensor: Any, row: Any, values: tuple[Rows, ...]) -> None:
+        """Write a rows value for each column of box `row` of a table. CTAs that share the rows hold the same values: the first one writes.
+
+        Of a table of splits each of them writes its own, number `rank`."""
+
     def zero_columns(self, tensor: Any) -> Columns:
         """A columns value of zeros for a box of `tensor`, to add to: make it before the loop."""
 
@@ -183,8 +195,20 @@ class Context(Protocol):
     ) -> Fragment:
         """fragment = function(v, *rows, *columns, *tiles), elementwise and in place; returns it."""
 
+    def combine(self, function: Callable[..., Any], tiles: Any, rows: Any = ()) -> tuple[Fragment, ...]:
+        """A new fragment of each value that function(*tiles, *rows) gives, elementwise, from fragments of one shape that `read` gave."""
+
     def zero_rows(self) -> Rows:
         """A rows value of zeros, to add to."""
 
     def rsqrt(self, rows: Rows) -> Rows:
         """1/√rows in float32 (the hardware's approximation: relative error 2⁻²²)."""
+
+    def reciprocal(self, rows: Rows) -> Rows:
+        """1/rows in float32 (the hardware's approximation: relative error 2⁻²³). Of infinity it is 0."""
+
+    def exp(self, rows: Rows) -> Rows:
+        """eʳᵒʷˢ in float32, by the hardware's 2ˣ: relative error 2⁻²² + 2⁻²³·|rows|."""
+
+    def maximum(self, one: Rows, other: Rows) -> Rows:
+        """The larger of two; which of them where one is NaN, is open."""

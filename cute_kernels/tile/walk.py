@@ -10,11 +10,11 @@ class Walk:
 
     first, step  the cluster's number and how many clusters there are
     tiles        row tiles in all, the ragged last one included
-    rank         of the CTA in its cluster; CTAs of a cluster share rows and split columns
+    rank         of the CTA in its cluster, or among the slices; these CTAs share rows and split columns
     """
 
     def __init__(self, plan: Plan, m: Any, block: Any, blocks: Any, rank: Any) -> None:
-        self.plan, self.rank = plan, rank
-        self.first = block // plan.cluster
-        self.step = blocks // plan.cluster
+        self.plan, self.rank = plan, block % plan.slices if plan.slices > 1 else rank
+        self.first = block // plan.sharing
+        self.step = blocks // plan.sharing
         self.tiles = (m + plan.rows - 1) // plan.rows

@@ -20,6 +20,14 @@ from cute_kernels.plan import SM90A
 from cute_kernels.runtime import cache
 
 ROOT = Path(__file__).resolve().parents[2]
+SHAPES = {
+    "rms_norm": "5x300",
+    "layer_norm": "5x300",
+    "mhc_post": "5x72x4",
+    "mhc_pre_big_fuse": "5x72x2x4",
+    "mhc_pre_big_fuse_with_prenorm": "5x72x1x4",
+    "linear_norm": "20x64x128",
+}
 
 
 def command(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -92,7 +100,7 @@ def test_doctor_exit_code(monkeypatch: pytest.MonkeyPatch, change: dict[str, obj
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 def test_run(name: str, arch: str, capsys: pytest.CaptureFixture[str]) -> None:
-    shape = {"rms_norm": "5x300", "layer_norm": "5x300", "linear_norm": "20x64x128"}[name]
+    shape = SHAPES[name]
     assert main(["run", name, "--shape", shape, "--arch", arch, "--dtype", "float16", "--seed", "3", "--json"]) == WELL
     ran = json.loads(capsys.readouterr().out)
     assert ran["right"]
@@ -103,7 +111,7 @@ def test_run(name: str, arch: str, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "softmax"], "OP is 'softmax'; it takes rms_norm or layer_norm or linear_norm"),
+        (["run", "softmax"], f"OP is 'softmax'; it takes {' or '.join(OPERATORS)}"),
         (["run", "rms_norm", "--simulate", "--shape", "3x4x5"], "shape is '3x4x5'; it takes MxN"),
         (["run", "linear_norm", "--simulate", "--shape", "8x8x60"], "it takes [N, 8] with N a multiple of 8"),
         (

@@ -70,7 +70,7 @@ RULES = (
         "variance without cancellation",
         ("test_rows_with_a_large_mean", "test_constant_rows", "test_a_large_mean_costs_no_accuracy"),
     ),
-    Rule("numbers", "eps inside the root", ("test_eps_is_inside_the_root",)),
+    Rule("numbers", "eps inside the root", ("test_eps_is_inside_the_root",), "where an operator has none"),
     Rule("numbers", "fp16 ranges", ("test_float16_sums_do_not_overflow",)),
     Rule(
         "numbers",
@@ -235,9 +235,11 @@ def count(node_ids: Iterable[str]) -> dict[tuple[str, str], int]:
 def table(passed: Passed) -> list[str]:
     """A line a rule: tests passed for each operator; "all" counts those that are of no single operator."""
     names = [*OPERATORS, ""]
-    lines = [f"{'contract':46}" + "".join(f"{name or 'all':>13}" for name in names)]
+    widths = [max(len(name), len("all")) + 2 for name in names]
+    head = "".join(f"{name or 'all':>{width}}" for name, width in zip(names, widths, strict=True))
+    lines = [f"{'contract':46}{head}"]
     for rule in RULES:
         cells = [sum(passed.get((test, name), 0) for test in rule.tests) for name in names]
-        shown = "".join(f"{cell or '·':>13}" for cell in cells)
+        shown = "".join(f"{cell or '·':>{width}}" for cell, width in zip(cells, widths, strict=True))
         lines.append(f"{rule.section + ': ' + rule.text:46}{shown}  {rule.empty}".rstrip())
     return lines

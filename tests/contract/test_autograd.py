@@ -18,7 +18,7 @@ def test_gradients_against_float64(call: Call) -> None:
     arguments = call.arguments(m=70)
     with cute_kernels.simulate():
         out = call(**arguments)
-        dy = torch.randn(out.shape, generator=torch.Generator().manual_seed(7)).to(out.dtype)
+        dy = torch.randn(out.shape, generator=torch.Generator().manual_seed(7)).bfloat16().to(out.dtype)
         found = call.gradients(arguments, dy, call)
     wide = arguments | {name: value.double() for name, value in tensors(arguments).items()}
     single = arguments | {name: value.float() for name, value in tensors(arguments).items()}
@@ -30,7 +30,7 @@ def test_gradients_against_float64(call: Call) -> None:
         assert accuracy.right, f"{name}: {accuracy}"
 
 
-@pytest.mark.parametrize("count", range(5))
+@pytest.mark.parametrize("count", range(6))
 def test_any_subset(call: Call, count: int) -> None:
     arguments = call.arguments()
     with cute_kernels.simulate():
@@ -72,7 +72,7 @@ def test_no_work_for_gradients_that_nobody_asked(call: Call) -> None:
         return work.elements
 
     everything = elements(tuple(tensors(arguments)))
-    for name in ("x", "weight"):
+    for name in (call.main, call.small.parameter):
         assert elements((name,)) < everything, name
 
 
@@ -87,16 +87,16 @@ def test_incoming_gradients_of_any_layout_and_dtype(call: Call) -> None:
         out = call(**arguments)
         dy = torch.randn(out.shape, generator=torch.Generator().manual_seed(3)).to(out.dtype)
         ones = torch.ones(1, 1, dtype=out.dtype).expand_as(out)
-        for odd in (dy.t().contiguous().t(), ones, torch.stack([dy, dy], dim=-1)[..., 0]):
+        for odd in (dy.mT.contiguous().mT, ones, torch.stack([dy, dy], dim=-1)[..., 0]):
             expected, found = (call.gradients(arguments, d, call) for d in (odd.contiguous(), odd))
             assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
 def test_an_incoming_gradient_in_float32(call: Call) -> None:
     arguments = call.arguments()
-    x = arguments.pop("x").requires_grad_()
+    x = arguments.pop(call.main).requires_grad_()
     with cute_kernels.simulate():
-        out = call(x=x, **arguments)
+        out = call(**{call.main: x}, **arguments)
         dy = torch.randn(out.shape)
         found, expected = (torch.autograd.grad(out, x, d, retain_graph=True)[0] for d in (dy, dy.to(out.dtype)))
     assert torch.equal(found, expected)
@@ -104,18 +104,18 @@ def test_an_incoming_gradient_in_float32(call: Call) -> None:
 
 def test_twice_with_retain_graph(call: Call) -> None:
     arguments = call.arguments()
-    x = arguments.pop("x").requires_grad_()
+    x = arguments.pop(call.main).requires_grad_()
     with cute_kernels.simulate():
-        loss = call(x=x, **arguments).float().square().sum()
+        loss = call(**{call.main: x}, **arguments).float().square().sum()
     first, second = (torch.autograd.grad(loss, x, retain_graph=True)[0] for _ in range(2))
     assert torch.equal(first, second)
 
 
 def test_double_backward_says_so(call: Call) -> None:
     arguments = call.arguments()
-    x = arguments.pop("x").requires_grad_()
+    x = arguments.pop(call.main).requires_grad_()
     with cute_kernels.simulate():
-        out = call(x=x, **arguments)
+        out = call(**{call.main: x}, **arguments)
     (gradient,) = torch.autograd.grad(out.float().sum(), x, create_graph=True)
     with pytest.raises(NotImplementedError, match=f"{call.operator.name}: double backward is not supported"):
         gradient.float().sum().backward()
@@ -123,10 +123,10 @@ def test_double_backward_says_so(call: Call) -> None:
 
 def test_forward_mode_says_so(call: Call) -> None:
     arguments = call.arguments()
-    x = arguments.pop("x")
+    x = arguments.pop(call.main)
 
     def out(x: torch.Tensor) -> torch.Tensor:
-        return call(x=x, **arguments).float().square().sum()
+        return call(**{call.main: x}, **arguments).float().square().sum()
 
     def by_dual_numbers() -> Any:
         with torch.autograd.forward_ad.dual_level():
@@ -159,18 +159,19 @@ def test_tangents_of_something_else_do_no_harm(call: Call) -> None:
 def test_without_a_graph(call: Call, mode: type) -> None:
     arguments = call.arguments()
     with cute_kernels.simulate(), mode():
-        out = call(**{**arguments, "x": arguments["x"].requires_grad_()})
+        out = call(**{**arguments, call.main: arguments[call.main].requires_grad_()})
     assert not out.requires_grad
 
 
 def test_autocast_with_float32_weights(call: Call) -> None:
     arguments = call.arguments(dtype="bfloat16")
-    weight = arguments["weight"].float().requires_grad_()
+    name = call.small.parameter
+    weight = arguments[name].float().requires_grad_()
     with cute_kernels.simulate(), torch.autocast("cpu", torch.bfloat16):
-        out = call(**{**arguments, "weight": weight})
-        assert torch.equal(out, call(**arguments))
+        out, expected = call(**{**arguments, name: weight}), call(**arguments)
+        assert torch.equal(out, expected)
     out.float().sum().backward()
-    assert out.dtype is torch.bfloat16
+    assert out.dtype is expected.dtype
     assert weight.grad is not None
     assert weight.grad.dtype is torch.float32
 
@@ -178,7 +179,7 @@ def test_autocast_with_float32_weights(call: Call) -> None:
 def test_backward_runs_under_the_simulation_of_its_forward(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = call.arguments()
     with cute_kernels.simulate("sm_100a") as simulation:
-        out = call(**{**arguments, "x": arguments["x"].requires_grad_()})
+        out = call(**{**arguments, call.main: arguments[call.main].requires_grad_()})
     seen = []
 
     def spy(entered: Any) -> Any:

@@ -1,5 +1,6 @@
 """Strides, alignment, sizes, and errors, for every operator."""
 
+import functools
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,8 @@ import pytest
 import torch
 
 import cute_kernels
-from tests.contract.conftest import BY_ROW, Call, assert_right, of_rows, tensors
+from cute_kernels.cli.catalogue import OPERATORS
+from tests.contract.conftest import SMALL, Call, as_arrays_have, assert_right, tensors, transposed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,11 +37,6 @@ def stepped(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([x, torch.full_like(x, float("nan"))], dim=-1).flatten(-2)[..., ::2]
 
 
-def transposed(x: torch.Tensor) -> torch.Tensor:
-    """The same values with the strides of a transpose."""
-    return x.t().contiguous().t()
-
-
 def fused(x: torch.Tensor) -> torch.Tensor:
     """The same values as the middle one of three projections in one tensor, NaN in the others."""
     nan = torch.full_like(x, float("nan"))
@@ -49,6 +46,11 @@ def fused(x: torch.Tensor) -> torch.Tensor:
 def negated(x: torch.Tensor) -> torch.Tensor:
     """The same values, their sign still to be flipped: torch does that when somebody reads them."""
     return torch._neg_view(-x)
+
+
+def with_pitch(stride: int, x: torch.Tensor) -> torch.Tensor:
+    """A single row that says it is `stride` elements from the next one."""
+    return x.as_strided(x.shape, (stride, *x.stride()[1:]))
 
 
 LAYOUTS = (wide, misaligned, stepped, transposed, fused, negated)
@@ -77,7 +79,8 @@ def test_gradients_of_every_layout(call: Call, layout: Callable[[torch.Tensor], 
 
 def test_expanded_rows(call: Call) -> None:
     arguments = call.arguments()
-    one, five = of_rows(arguments, lambda t: t[:1]), of_rows(arguments, lambda t: t[:1].expand(5, -1))
+    one = call.of_rows(arguments, lambda t: t[:1])
+    five = call.of_rows(arguments, lambda t: t[:1].expand(5, *t.shape[1:]))
     with cute_kernels.simulate():
         assert torch.equal(call(**five), call(**one).expand(5, -1))
 
@@ -92,12 +95,12 @@ def test_expanded_columns(call: Call) -> None:
 
 def test_strides_of_a_single_row_mean_nothing(call: Call) -> None:
     """No kernel of their own either."""
-    arguments = of_rows(call.arguments(), lambda t: t[:1].clone())
+    arguments = call.of_rows(call.arguments(), lambda t: t[:1].clone())
     with cute_kernels.simulate() as simulation:
         expected = call(**arguments)
         for stride in (1, 301, 1 << 40):
-            odd = {n: t.as_strided(t.shape, (stride, 1)) for n, t in tensors(arguments).items() if n in BY_ROW}
-            assert torch.equal(call(**arguments | odd), expected)
+            odd = call.of_rows(arguments, functools.partial(with_pitch, stride))
+            assert torch.equal(call(**odd), expected)
     assert len(set(simulation.plans)) == 1
 
 
@@ -116,8 +119,8 @@ def test_parameters(call: Call) -> None:
 
 @pytest.mark.parametrize("leading", [(), (6,), (2, 3), (1, 2, 3, 1)])
 def test_leading_shapes(call: Call, leading: tuple[int, ...]) -> None:
-    arguments = of_rows(call.arguments(), lambda t: t.view(*leading, -1) if leading else t[0])
-    rows = of_rows(arguments, lambda t: t.reshape(-1, t.shape[-1]))
+    rows = call.arguments() if leading else call.of_rows(call.arguments(), lambda t: t[:1])
+    arguments = call.of_rows(rows, lambda t: t.view((*leading, *t.shape[1:])))
     with cute_kernels.simulate():
         out, flat = call(**arguments), call(**rows)
         found, expected = (call.gradients(a, torch.ones_like(o), call) for a, o in ((arguments, out), (rows, flat)))
@@ -129,7 +132,7 @@ def test_leading_shapes(call: Call, leading: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("leading", [(0,), (3, 0), (0, 2)])
 def test_no_tokens(call: Call, leading: tuple[int, ...]) -> None:
-    arguments = of_rows(call.arguments(), lambda t: t.new_empty(*leading, t.shape[-1]))
+    arguments = call.of_rows(call.arguments(), lambda t: t.new_empty((*leading, *t.shape[1:])))
     with cute_kernels.simulate() as simulation:
         out = call(**arguments)
         found = call.gradients(arguments, torch.empty_like(out), call)
@@ -142,7 +145,7 @@ def test_no_tokens(call: Call, leading: tuple[int, ...]) -> None:
 
 def test_arrays_of_other_libraries(call: Call) -> None:
     arguments = call.arguments(dtype="float16")
-    arguments |= {name: value.half() for name, value in tensors(arguments).items()}
+    arguments |= {name: as_arrays_have(value) for name, value in tensors(arguments).items()}
     arrays = arguments | {name: value.numpy() for name, value in tensors(arguments).items()}
     with cute_kernels.simulate():
         out = call(**arrays)
@@ -155,10 +158,11 @@ def test_arrays_that_run_backwards(call: Call) -> None:
     lines = (
         "import cute_kernels, torch",
         "from cute_kernels.cli.catalogue import OPERATORS",
-        "from tests.contract.conftest import Call, tensors",
+        "from tests.contract.conftest import Call, as_arrays_have, tensors",
         f"call = Call(OPERATORS['{call.operator.name}'])",
         "arguments = call.arguments(dtype='float16')",
-        "flipped = {name: value.half().numpy()[..., ::-1] for name, value in tensors(arguments).items()}",
+        "arrays = {name: as_arrays_have(value).numpy() for name, value in tensors(arguments).items()}",
+        "flipped = {name: array[..., ::-1] for name, array in arrays.items()}",
         "copied = {name: torch.from_numpy(value.copy()) for name, value in flipped.items()}",
         "with cute_kernels.simulate():",
         "    assert torch.equal(call(**arguments | flipped), call(**arguments | copied))",
@@ -169,78 +173,71 @@ def test_arrays_that_run_backwards(call: Call) -> None:
     assert done.returncode == 0, done.stderr
 
 
-REFUSED: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], type[Exception], str]] = {
-    "float64": (lambda a: {"x": a["x"].double()}, TypeError, "x is torch.float64; it takes torch.bfloat16 or"),
-    "integers": (lambda a: {"x": a["x"].int()}, TypeError, "x is torch.int32; it takes"),
-    "no tensor": (lambda a: {"x": [1.0, 2.0]}, TypeError, "x is of type list; it takes a torch.Tensor, or"),
-    "strings": (lambda a: {"x": np.array(["a"])}, TypeError, "x is an array that cannot be exported"),
-    "no dimension": (lambda a: {"x": a["x"][0, 0]}, ValueError, r"x is of shape \[\]; it takes"),
-    "no columns": (lambda a: {"x": a["x"][:, :0]}, ValueError, r"x is of shape \[6, 0\]; it takes"),
-    "weight of another length": (lambda a: {"weight": a["weight"][..., :-8]}, ValueError, "weight is of shape"),
-    "weight of another rank": (lambda a: {"weight": a["weight"][None]}, ValueError, "weight is of shape"),
-    "weight elsewhere": (
-        lambda a: {"weight": a["weight"].to("meta")},
-        ValueError,
-        "weight is on meta; it takes a tensor on",
-    ),
-    "weight of another dtype": (
-        lambda a: {"weight": a["weight"].half()},
-        TypeError,
-        "weight is torch.float16; it takes",
-    ),
-    "negative eps": (lambda a: {"eps": -1e-6}, ValueError, "eps is -1e-06; it takes"),
-    "eps that is not a number": (lambda a: {"eps": float("nan")}, ValueError, "eps is nan; it takes"),
-    "infinite eps": (lambda a: {"eps": float("inf")}, ValueError, "eps is inf; it takes None or a finite number >= 0"),
-    "eps beyond any float": (
-        lambda a: {"eps": 10**400},
-        ValueError,
-        "eps is 10000.*…; it takes None or a finite number >=",
-    ),
-    "eps of many lines": (
-        lambda a: {"eps": torch.eye(9)},
-        TypeError,
-        r"eps is tensor\(.*; it takes None or a finite number",
-    ),
-    "eps of a string": (lambda a: {"eps": "a"}, TypeError, "eps is 'a'; it takes None or a finite number >= 0"),
-    "sparse": (lambda a: {"x": a["x"].to_sparse()}, TypeError, "x is a torch.sparse_coo tensor; it takes a strided"),
+# What is done to which argument (the one with the tokens, a parameter, an eps), the error and its message.
+REFUSED: dict[str, tuple[str, Callable[[Any], Any], type[Exception], str]] = {
+    "float64": ("main", lambda v: v.double(), TypeError, "is torch.float64; it takes torch.bfloat16 or"),
+    "integers": ("main", lambda v: v.int(), TypeError, "is torch.int32; it takes"),
+    "no tensor": ("main", lambda v: [1.0, 2.0], TypeError, "is of type list; it takes a torch.Tensor, or"),
+    "strings": ("main", lambda v: np.array(["a"]), TypeError, "is an array that cannot be exported"),
+    "no dimension": ("main", lambda v: v.flatten()[0], ValueError, r"is of shape \[\]; it takes"),
+    "no columns": ("main", lambda v: v[..., :0], ValueError, r"is of shape \[6, .*0\]; it takes"),
+    "another length": ("parameter", lambda v: v[..., :-1], ValueError, "is of shape"),
+    "another rank": ("parameter", lambda v: v[None], ValueError, "is of shape"),
+    "elsewhere": ("parameter", lambda v: v.to("meta"), ValueError, "is on meta; it takes a tensor on"),
+    "another dtype": ("parameter", lambda v: v.half(), TypeError, "is torch.float16; it takes"),
+    "negative": ("eps", lambda v: -1e-6, ValueError, "is -1e-06; it takes"),
+    "not a number": ("eps", lambda v: float("nan"), ValueError, "is nan; it takes"),
+    "infinite": ("eps", lambda v: float("inf"), ValueError, "is inf; it takes None or a finite number >= 0"),
+    "beyond any float": ("eps", lambda v: 10**400, ValueError, "is 10000.*…; it takes None or a finite number >="),
+    "of many lines": ("eps", lambda v: torch.eye(9), TypeError, r"is tensor\(.*; it takes None or a finite number"),
+    "a string": ("eps", lambda v: "a", TypeError, "is 'a'; it takes None or a finite number >= 0"),
+    "sparse": ("main", lambda v: v.to_sparse(), TypeError, "is a torch.sparse_coo tensor; it takes a strided"),
     "nested": (
-        lambda a: {"x": torch.nested.nested_tensor([a["x"], a["x"]], layout=torch.jagged)},
+        "main",
+        lambda v: torch.nested.nested_tensor([v, v], layout=torch.jagged),
         TypeError,
-        "x is a nested tensor; it takes a strided tensor",
+        "is a nested tensor; it takes a strided tensor",
     ),
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+def refused(call: Call, what: str) -> str:
+    """The argument of a refusal; "" where the operator has none of the kind."""
+    return {"main": call.main, "parameter": call.small.parameter, "eps": call.small.eps}[REFUSED[what][0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [(n, what) for n in SMALL for what in REFUSED if refused(Call(OPERATORS[n]), what)],
+    indirect=["call"],
+)
 def test_refusals_are_one_line_before_any_launch(call: Call, what: str) -> None:
-    change, error, message = REFUSED[what]
-    arguments = call.arguments()
+    _, change, error, message = REFUSED[what]
+    arguments, argument = call.arguments(), refused(call, what)
+    wrong = {argument: change(arguments.get(argument))}
     with (
         cute_kernels.simulate() as simulation,
-        pytest.raises(error, match=f"{call.operator.name}: {message}") as caught,
+        pytest.raises(error, match=f"{call.operator.name}: {argument} {message}") as caught,
     ):
-        call(**{**arguments, **change(arguments)})
+        call.operator.call(**{**arguments, **wrong})
     assert "\n" not in str(caught.value)
     assert not simulation.reports
 
 
-WIDER_THAN_ANY_CLUSTER: dict[str, dict[str, Any]] = {
-    "rms_norm": {"x": torch.zeros(1, 262145)},
-    "layer_norm": {"x": torch.zeros(1, 262145)},
-    "linear_norm": {"x": torch.zeros(1, 8).half(), "weight": torch.zeros(1 << 15, 8).half(), "norm": "rms"},
-}
-
-
-def test_rows_wider_than_any_cluster(call: Call) -> None:
+def test_rows_wider_than_any_cluster(call_of_a_cluster: Call) -> None:
+    call = call_of_a_cluster
+    assert call.small.too_wide
     with cute_kernels.simulate() as simulation, pytest.raises(ValueError, match=f"{call.operator.name}: ") as caught:
-        call(**WIDER_THAN_ANY_CLUSTER[call.operator.name])
+        call.operator.call(**call.small.too_wide())
     assert "\n" not in str(caught.value)
     assert "takes" in str(caught.value)
     assert not simulation.reports
 
 
 def test_a_cpu_tensor_outside_simulate(call: Call) -> None:
-    with pytest.raises(ValueError, match=f"{call.operator.name}: x is on cpu; .*cute_kernels.simulate()") as caught:
+    with pytest.raises(
+        ValueError, match=f"{call.operator.name}: {call.main} is on cpu; .*cute_kernels.simulate()"
+    ) as caught:
         call(**call.arguments())
     assert "\n" not in str(caught.value)
 

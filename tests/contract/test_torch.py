@@ -31,7 +31,7 @@ def test_compile_without_a_graph_break(call: Call, backend: str, dynamic: bool) 
     function = getattr(cute_kernels, call.operator.name)
 
     def loss(**arguments: Any) -> torch.Tensor:
-        return (function(**arguments) * 2).float().square().sum()
+        return (call.side_by_side(arguments, function(**arguments)) * 2).float().square().sum()
 
     compiled = torch.compile(loss, fullgraph=True, backend=backend, dynamic=dynamic)
     for m in (6, 7):
@@ -48,14 +48,17 @@ def test_compile_without_a_graph_break(call: Call, backend: str, dynamic: bool) 
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_compile_takes_eps_as_an_input(call: Call, dynamic: bool) -> None:
-    function, arguments = getattr(cute_kernels, call.operator.name), call.arguments()
-    compiled = torch.compile(
-        lambda eps: function(**arguments, eps=eps) * 2, fullgraph=True, backend="eager", dynamic=dynamic
-    )
+def test_compile_takes_eps_as_an_input(call_with_eps: Call, dynamic: bool) -> None:
+    call = call_with_eps
+    function, arguments, name = getattr(cute_kernels, call.operator.name), call.arguments(), call.small.eps
+
+    def doubled(eps: float) -> torch.Tensor:
+        return call.side_by_side(arguments, function(**arguments, **{name: eps})) * 2
+
+    compiled = torch.compile(doubled, fullgraph=True, backend="eager", dynamic=dynamic)
     with cute_kernels.simulate():
         for eps in (1e-3, 1e-2, 1):
-            assert torch.equal(compiled(eps), call(**arguments, eps=eps) * 2)
+            assert torch.equal(compiled(eps), call(**arguments, **{name: eps}) * 2)
 
 
 def test_the_direct_path_gives_the_registered_operator_s_bits(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

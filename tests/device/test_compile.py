@@ -14,6 +14,8 @@ pytest.importorskip("cutlass", reason="the CuTe DSL is installed on Linux only")
 from cute_kernels import device
 from cute_kernels.device.product_sm100 import LOADED
 from cute_kernels.device.resources import Resources, resources
+from cute_kernels.hyper_connection.plan import Parts, Post, PostBackward, Pre, PreBackward
+from cute_kernels.hyper_connection.plan import plan as plan_streams
 from cute_kernels.linear_norm.plan import LinearNorm, Tiling
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
 from cute_kernels.norms.plan import Norm, NormBackward
@@ -36,6 +38,31 @@ PROBLEMS = (
     LinearNorm(512, 512, "bfloat16", "layer", **AFFINE),
     LinearNorm(64, 3000, "float16", "layer", return_stats=True),
     LinearNorm(64, 8, "bfloat16", return_z=True),
+    Post(4, 4096, vector=8),
+    Post(4, 1003, "float16"),
+    Post(2, 64, vector=8),
+    Post(8, 7168, vector=8),
+    Pre(4, 4096, vector=8),
+    Pre(4, 7168, splits=16, vector=8),
+    Pre(4, 1003, "float16", splits=2),
+    Pre(4, 1280, splits=66, repeats=1, vector=8),
+    Pre(2, 8, splits=8, vector=8),
+    Pre(8, 7168, splits=4, vector=8),
+    Pre(4, 4096, normed=True, vector=8, elements=8),
+    Pre(4, 7168, "float16", normed=True, vector=8, elements=8),
+    Pre(2, 1003, normed=True, elements=8),
+    Pre(4, 32768, normed=True, vector=8, elements=8),
+    Pre(8, 16392, normed=True, vector=8, elements=8),
+    PostBackward(4, 4096, vector=8),
+    PostBackward(4, 1003, "float16", df=False),
+    PostBackward(4, 7168, dtables=False, vector=8),
+    PostBackward(8, 7168, vector=8),
+    PreBackward(4, 4096, vector=8),
+    PreBackward(4, 7168, splits=16, vector=8),
+    PreBackward(2, 1003, dx=False),
+    PreBackward(8, 72, vector=8),
+    Parts(28, 20),
+    Parts(2, 72),
     Norm(512, "bfloat16", "bfloat16", vector=8),
     Norm(1001, "float16", "float32"),
     Norm(4096, "bfloat16", vector=8),
@@ -49,6 +76,7 @@ PROBLEMS = (
     NormBackward(8192, "bfloat16", "bfloat16", vector=8, **ALL_GRADIENTS),
     NormBackward(131072, "float32", "float32", 0.5, vector=4, **ALL_GRADIENTS),
 )
+STREAMS = (Post, Pre, PostBackward, PreBackward, Parts)
 # On Hopper alone: consumers in turn are its schedule, and on Blackwell the options together spill (see linear_norm's README).
 HOPPER = (
     LinearNorm(512, 512, "bfloat16", "layer", **ALL_OPTIONS),
@@ -62,7 +90,7 @@ HOPPER = (
 )
 KERNELS = [(problem, arch) for problem in PROBLEMS for arch in ("sm_90a", "sm_100a")]
 KERNELS += [(problem, "sm_90a") for problem in HOPPER]
-ROWS_BY_THREADS = [kernel for kernel in KERNELS if not isinstance(kernel[0], LinearNorm)]
+ROWS_BY_THREADS = [kernel for kernel in KERNELS if not isinstance(kernel[0], LinearNorm | Parts)]
 STAGED = [kernel for kernel in KERNELS if isinstance(kernel[0], LinearNorm)]
 ON_TENSOR_MEMORY = [kernel for kernel in STAGED if kernel[1] == "sm_100a"]
 
@@ -72,6 +100,15 @@ INSTRUCTIONS = {
     ("norm", "sm_100a"): NORM,
     ("norm_backward", "sm_90a"): NORM[1:],
     ("norm_backward", "sm_100a"): NORM[1:],
+    **{
+        (f"mhc_{of}_backward", arch): (NORM[1], r"st\.global")
+        for of in ("post", "pre")
+        for arch in ("sm_90a", "sm_100a")
+    },
+    **{("mhc_add_parts", arch): (r"st\.global",) for arch in ("sm_90a", "sm_100a")},
+    **{("mhc_post", arch): NORM[1:] for arch in ("sm_90a", "sm_100a")},
+    **{("mhc_pre_big_fuse_with_prenorm", arch): (*NORM, r"ex2\.approx") for arch in ("sm_90a", "sm_100a")},
+    **{("mhc_pre_big_fuse", arch): (*NORM, r"ex2\.approx", r"rcp\.approx") for arch in ("sm_90a", "sm_100a")},
     ("linear_norm", "sm_90a"): (
         r"rsqrt\.approx\.f32",
         r"wgmma\.fence",
@@ -101,9 +138,11 @@ class Compiled:
     ptx: str
 
 
-def plan_of(problem: LinearNorm | Norm | NormBackward, arch: str) -> Plan:
+def plan_of(problem: Any, arch: str) -> Plan:
     target = {"sm_90a": SM90A, "sm_100a": SM100A}[arch]
-    return plan_linear_norm(problem, target) if isinstance(problem, LinearNorm) else plan_norm(problem, target)
+    if isinstance(problem, LinearNorm):
+        return plan_linear_norm(problem, target)
+    return plan_streams(problem, target) if isinstance(problem, STREAMS) else plan_norm(problem, target)
 
 
 @pytest.fixture(scope="module", params=KERNELS, ids=str)
@@ -139,7 +178,7 @@ def test_instructions_meant_are_there(compiled: Compiled) -> None:
 
 @pytest.mark.parametrize("compiled", ROWS_BY_THREADS, ids=str, indirect=True)
 def test_rows_are_loaded_in_the_plans_vectors(compiled: Compiled) -> None:
-    x = compiled.plan.tensor("x")
+    x = compiled.plan.tensors[0]
     loads = re.findall(r"ld\.global\.L1::no_allocate(?:\.v(\d))?\.b(\d+)", compiled.ptx)
     assert {int(count or 1) * int(bits) // 8 for count, bits in loads} == {x.vector * itemsize(x.dtype)}
 

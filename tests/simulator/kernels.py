@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 
 from cute_kernels import simulator
+from cute_kernels.hyper_connection import streams
+from cute_kernels.hyper_connection.plan import Parts, Post, PostBackward, Pre, PreBackward
+from cute_kernels.hyper_connection.plan import plan as plan_streams
 from cute_kernels.linear_norm.plan import LinearNorm, Tiling
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
 from cute_kernels.norms.plan import Norm, NormBackward
@@ -18,6 +21,7 @@ TINY = Tiling(rows=16, columns_most=16, depth=8, part=4)
 IN_TURN = replace(TINY, turns=3, turn_rows=8)
 SHARED = replace(TINY, rows=16, multicast=True)  # a share is 8 rows of a cluster of two
 SHARED_IN_TURN = replace(IN_TURN, turn_rows=16, multicast=True)
+TINY_NORMED = Pre(4, 300, normed=True, elements=1, repeats=2)  # a cluster of 3
 EVERYTHING: dict[str, Any] = {"centre": True, "residual": True, "return_sum": True, "return_stats": True}
 EVERY_OPTION: dict[str, Any] = {
     "norm": "layer", "bias_dtype": "bfloat16", "norm_weight_dtype": "float32", "norm_bias_dtype": "float32",
@@ -39,7 +43,7 @@ class Kernel:
     @property
     def m(self) -> int:
         """Rows."""
-        return len(self.arrays["x"])
+        return len(self.arrays[self.plan.tensors[0].name])
 
     @property
     def bits(self) -> bytes:
@@ -53,10 +57,12 @@ class Kernel:
     def check(self) -> None:
         """Every element within one rounding of the answer, and float32's own, which grow with the rows that are summed."""
         assert set(self.answers) == {tensor.name for tensor in self.plan.tensors if tensor.output}
+        columns = self.arrays[self.plan.tensors[0].name].shape[-1]
         for name, answer in self.answers.items():
             got = self.arrays[name].astype(np.float64)
             assert np.isfinite(got).all(), name
-            got, slack = (got, 4e-6) if got.shape == answer.shape else (got.sum(0), 1e-7 * self.m)
+            parts = got.shape != answer.shape  # sums over rows, or over a row
+            got, slack = (got.sum(0), 1e-7 * max(self.m, columns)) if parts else (got, 4e-6)
             bound = ROUNDING[self.plan.tensor(name).dtype] * abs(answer) + slack * (1 + abs(answer))
             assert (abs(got - answer) <= bound).all(), name
 
@@ -130,6 +136,74 @@ def norm_backward(m: int, problem: NormBackward, target: Target = SM90A, at_once
     return Kernel(plan, arrays, {name: answers[name] for name in answers if name in arrays})
 
 
+def wide(arrays: Arrays, *names: str) -> list[Any]:
+    """Arrays in float64."""
+    return [arrays[name].astype(np.float64) for name in names]
+
+
+def mhc_post(m: int, problem: Post, target: Target = SM90A) -> Kernel:
+    """out_j = f · post_j + Σ_i comb_ij · x_i."""
+    plan, n = plan_streams(problem, target), problem.n
+    arrays = arrays_of(plan, m)
+    f, post, comb, *x = wide(arrays, "f", "post", "comb", *streams.names("x", n))
+    outs = streams.names("out", n)
+    mixed = {out: sum(comb[:, i * n + j, None] * x[i] for i in range(n)) for j, out in enumerate(outs)}
+    return Kernel(plan, arrays, {out: f * post[:, j, None] + mixed[out] for j, out in enumerate(outs)})
+
+
+def mhc_pre(m: int, problem: Pre, target: Target = SM90A) -> Kernel:
+    """post, comb and layer_input."""
+    plan, n = plan_streams(problem, target), problem.n
+    arrays = arrays_of(plan, m)
+    dot, scale, base, *x = wide(arrays, "dot_mix", "scale", "base", *streams.names("x", n))
+    squares = sum((one * one).sum(1, keepdims=True) for one in x)
+    if not problem.normed:
+        arrays["sqrsum"][...] = n * problem.h / problem.splits * np.exp(arrays["sqrsum"])
+        squares = arrays["sqrsum"].astype(np.float64).sum(0)
+    rstd = 1 / np.sqrt(squares / (n * problem.h) + problem.rms_eps)
+    z = dot.sum(0) * rstd * np.repeat(scale, [n, n, n * n]) + base
+    gates = 1 / (1 + np.exp(-z[:, : 2 * n]))
+    comb = np.exp(z[:, 2 * n :]).reshape(-1, n, n)
+    comb = comb / comb.sum(2, keepdims=True) + problem.sinkhorn_eps
+    for axis in (1, *(2, 1) * (problem.repeats - 1)):
+        comb = comb / (comb.sum(axis, keepdims=True) + problem.sinkhorn_eps)
+    pre = gates[:, :n] + problem.pre_eps
+    answers = {"post": problem.post_mult * gates[:, n:], "comb": comb.reshape(-1, n * n)}
+    return Kernel(plan, arrays, answers | {"layer_input": sum(pre[:, j, None] * x[j] for j in range(n))})
+
+
+def mhc_post_backward(m: int, problem: PostBackward, target: Target = SM90A) -> Kernel:
+    """df, dx and, in parts, dpost and dcomb."""
+    plan, n = plan_streams(problem, target), problem.n
+    arrays = arrays_of(plan, m)
+    f, post, comb = wide(arrays, "f", "post", "comb")
+    x, dout = (wide(arrays, *streams.names(of, n)) for of in ("x", "dout"))
+    answers = {"df": sum(post[:, j, None] * dout[j] for j in range(n))}
+    answers |= {f"dx{i}": sum(comb[:, i * n + j, None] * dout[j] for j in range(n)) for i in range(n)}
+    tables = [(value * d).sum(1) for value in (f, *x) for d in dout]
+    return Kernel(plan, arrays, answers | {"parts": np.stack(tables, 1)})
+
+
+def mhc_pre_backward(m: int, problem: PreBackward, target: Target = SM90A) -> Kernel:
+    """dx and, in parts, dpre."""
+    plan, n = plan_streams(problem, target), problem.n
+    arrays = arrays_of(plan, m)
+    arrays["sqrsum"][...] = n * problem.h / problem.splits * np.exp(arrays["sqrsum"])
+    dot, sqrsum, scale, base, dlayer = wide(arrays, "dot_mix", "sqrsum", "scale", "base", "dlayer_input")
+    rstd = 1 / np.sqrt(sqrsum.sum(0) / (n * problem.h) + problem.rms_eps)
+    pre = 1 / (1 + np.exp(-(dot.sum(0)[:, :n] * rstd * scale[0] + base[:n]))) + problem.pre_eps
+    dpre = [(x * dlayer).sum(1) for x in wide(arrays, *streams.names("x", n))]
+    answers = {f"dx{j}": pre[:, j, None] * dlayer for j in range(n)}
+    return Kernel(plan, arrays, answers | {"parts": np.stack(dpre, 1)})
+
+
+def mhc_add_parts(m: int, problem: Parts, target: Target = SM90A) -> Kernel:
+    """total = Σ parts."""
+    plan = plan_streams(problem, target)
+    arrays = arrays_of(plan, m)
+    return Kernel(plan, arrays, {"total": arrays["parts"].astype(np.float64).sum(0)})
+
+
 def with_programs(plan: Plan, **programs: Callable[..., None]) -> Plan:
     """The plan with other programs in the named roles."""
     return replace(plan, roles=Roles(tuple(replace(r, program=programs.get(r.name, r.program)) for r in plan.roles)))
@@ -143,6 +217,12 @@ STANDARD: dict[str, Callable[[], Kernel]] = {
     "linear_norm-shared": lambda: linear_norm(tiling=SHARED),
     "linear_norm-everything-in-turn": lambda: linear_norm(m=60, tiling=SHARED_IN_TURN, **EVERY_OPTION),
     "linear_norm-everything-sm_100a": lambda: linear_norm(m=36, n=40, target=SM100A, **EVERY_OPTION),
+    "mhc_post": lambda: mhc_post(9, Post(4, 300, vector=4, elements=4)),
+    "mhc_pre": lambda: mhc_pre(9, Pre(4, 300, splits=3, vector=4, elements=4)),
+    "mhc_pre_normed": lambda: mhc_pre(9, TINY_NORMED),
+    "mhc_post_backward": lambda: mhc_post_backward(9, PostBackward(4, 300, vector=4, elements=4)),
+    "mhc_pre_backward": lambda: mhc_pre_backward(9, PreBackward(4, 300, splits=3, vector=4, elements=4)),
+    "mhc_add_parts": lambda: mhc_add_parts(37, Parts(5, 20)),
     "rms_norm": lambda: norm(200, Norm(40, "bfloat16", "float32")),
     "rms_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", row=16)),
     "layer_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", "float32", row=16, **EVERYTHING)),

@@ -15,6 +15,11 @@ PROGRAMS = {name: program for name, program in tile.PROGRAMS.items() if name.sta
 
 PROBLEMS: dict[str, Callable[[Any], list[Any]]] = {
     "norms": lambda plan: [plan.Norm(64, "float32"), plan.NormBackward(64, "float32")],
+    "hyper_connection": lambda plan: [
+        *(problem(4, 64) for problem in (plan.Post, plan.Pre, plan.PostBackward, plan.PreBackward)),
+        plan.Pre(4, 64, normed=True),
+        plan.Parts(2, 20),
+    ],
     "linear_norm": lambda plan: [plan.LinearNorm(64, 512, "float16")],
 }
 

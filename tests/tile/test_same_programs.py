@@ -28,6 +28,9 @@ ARCHITECTURES = ("sm_90a", "sm_100a")
 SHAPES = {
     "rms_norm": "3x20000",
     "layer_norm": "3x10000",
+    "mhc_post": "3x1280x4",
+    "mhc_pre_big_fuse": "3x1280x2x4",
+    "mhc_pre_big_fuse_with_prenorm": "3x1280x1x4",
     "linear_norm": "100x64x512",
 }  # over a cluster, so that the mail is in use
 
@@ -77,8 +80,10 @@ def test_both_back_ends_run_the_same_functions(
         for arch in ARCHITECTURES:
             arguments = operator.module("cases").inputs(case)
             with cute_kernels.simulate(arch) as simulation:
-                out = operator.call(**{**arguments, "x": arguments["x"].requires_grad_()})
-                out.backward(torch.ones_like(out))
+                leaves = {name: v.requires_grad_() if torch.is_tensor(v) else v for name, v in arguments.items()}
+                out = operator.call(**leaves)
+                outs = out if isinstance(out, tuple) else (out,)
+                torch.autograd.backward(outs, [torch.ones_like(y) for y in outs])
             plans += simulation.plans
     in_turn = linear_norm(
         m=100, k=64, n=256, tiling=Tiling(turns=2, columns_most=128)

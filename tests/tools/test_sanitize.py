@@ -17,7 +17,16 @@ def test_the_calls_run_every_operator_forward_and_backward(capsys: pytest.Captur
     said = capsys.readouterr().out
     assert all(f"{name} " in said for name in OPERATORS)
     kernels = {(plan.operator, plan.cluster > 1) for plan in simulation.plans}
-    assert kernels == {(name, wide) for name in ("linear_norm", "norm", "norm_backward") for wide in (False, True)}
+    clustered = {(name, wide) for name in ("linear_norm", "norm", "norm_backward") for wide in (False, True)}
+    assert kernels == clustered | {
+        ("mhc_add_parts", False),
+        ("mhc_post", False),
+        ("mhc_post_backward", False),
+        ("mhc_pre_backward", False),
+        ("mhc_pre_big_fuse", False),
+        ("mhc_pre_big_fuse_with_prenorm", False),
+        ("mhc_pre_big_fuse_with_prenorm", True),
+    }
 
 
 def test_a_result_that_is_not_finite_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from cute_kernels.hyper_connection.plan import Post, Pre
+from cute_kernels.hyper_connection.plan import plan as plan_streams
 from cute_kernels.linear_norm.plan import LinearNorm, Tiling
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
 from cute_kernels.norms.plan import Norm, NormBackward
@@ -50,10 +52,10 @@ class Case:
         return {name: answer.to(tensors[name].dtype) for name, answer in answers.items()}
 
 
-def with_program(plan: Plan, role: str, program: Callable[..., Any]) -> Plan:
-    """The plan with another program in one role, its CTAs walking over tiles so that rings turn."""
+def with_program(plan: Plan, role: str, program: Callable[..., Any], walks: bool = True) -> Plan:
+    """The plan with another program in one role, its CTAs walking over tiles so that rings turn, where they may."""
     table = tuple(replace(r, program=program) if r.name == role else r for r in plan.roles.table)
-    return replace(plan, roles=Roles(table), persistent=True)
+    return replace(plan, roles=Roles(table), persistent=walks)
 
 
 def slices(plan: Plan, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -72,6 +74,10 @@ def copied(plan: Plan, t: Tensors) -> Tensors:
 
 def scaled(plan: Plan, t: Tensors) -> Tensors:
     return {"y": t["x"] * t["weight"] + 1}
+
+
+def scaled_and_combined(plan: Plan, t: Tensors) -> Tensors:
+    return {"y": t["x"] * t["weight"] + t["residual"]}
 
 
 def summed(plan: Plan, t: Tensors) -> Tensors:
@@ -136,6 +142,46 @@ def columns_counted(plan: Plan, t: Tensors) -> Tensors:
     return {"y": torch.cat([torch.full_like(z, z.shape[1]) for z in parts], dim=1), "rstd": parts[0].sum(1)}
 
 
+def combined(plan: Plan, t: Tensors) -> Tensors:
+    f, x, y, comb = t["f"], t["x0"], t["x1"], t["comb"]
+    return {"out0": f * t["post"][:, :1] + y * comb[:, 1:2], "out1": x - comb[:, 3:4]}
+
+
+def of_split_tables(plan: Plan, t: Tensors) -> Tensors:
+    """What stream_sums and sum_splits find."""
+    n, dot = plan.problem.n, t["dot_mix"].sum(0)
+    return {
+        "layer_input": t["x0"] * t["sqrsum"].sum(0) + dot[:, -1:],
+        "post": t["base"][:n].expand(len(dot), n),
+        "comb": dot[:, 2 * n :],
+    }
+
+
+def transcendental(plan: Plan, t: Tensors) -> Tensors:
+    n, dot = plan.problem.n, t["dot_mix"].sum(0).double()
+    comb = dot[:, 2 * n :]
+    return {
+        "layer_input": of_split_tables(plan, t)["layer_input"],
+        "post": dot[:, :n].exp(),
+        "comb": 1 / (comb.maximum(comb[:, :1]) + 1000),
+    }
+
+
+def stream_cases() -> Iterator[Case]:
+    """Tables, slices, and what coefficients are computed with; lanes that share a token: 1 to 128."""
+    for h, vector in ((8, 8), (200, 8), (77, 1), (5000, 8)):
+        plan = plan_streams(Post(2, h, vector=vector), SM90A)
+        plan = with_program(plan, "mix", programs.combine_streams, walks=False)
+        yield Case(f"combine_streams-{h}-vector{vector}", plan, 37, combined)
+        for n, splits in ((4, 1), (4, 2), (2, 3), (8, 16), (4, 40)):
+            plan = plan_streams(Pre(n, h, splits=splits, vector=vector), SM90A)
+            plan = with_program(plan, "collapse", programs.stream_sums, walks=False)
+            for program, answer in ((programs.sum_splits, of_split_tables), (programs.transcendentals, transcendental)):
+                name = f"{program.__name__}-{h}-vector{vector}-{n}-splits{splits}"
+                approximate = 2**-17 if answer is transcendental else 0.0
+                yield Case(name, with_program(plan, "coefficients", program, walks=False), 37, answer, approximate)
+
+
 def norm_case(program: Any, answer: Any, rows: int, problem: Norm | NormBackward, approximate: float = 0.0) -> Case:
     role = "normalise" if isinstance(problem, Norm) else "differentiate"
     plan = with_program(plan_norm(problem, SM90A), role, program)
@@ -160,9 +206,11 @@ def cases() -> Iterator[Case]:
         yield from (
             norm_case(programs.scale_columns, scaled, 19, replace(scale, centre=centre)) for centre in (False, True)
         )
+        yield norm_case(programs.combine_scaled, scaled_and_combined, 19, replace(scale, residual=True))
         yield norm_case(programs.inverse_roots, rooted, 9, Norm(512, dtype, vector=vector), approximate=2**-21)
         for n in (8, 200, 1000):
             yield from norm_option_cases(n, dtype, vector)
+    yield from stream_cases()
     for n in (7, 33, 1001, 9000):
         yield norm_case(programs.copy, copied, 130, Norm(n, "float16", vector=1))
         yield norm_case(programs.count_columns, counted, 130, Norm(n, "float32", vector=1))

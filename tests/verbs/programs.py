@@ -23,6 +23,16 @@ def scale_columns(ctx: Any) -> None:
 
 
 @tile.jit
+def combine_scaled(ctx: Any) -> None:
+    """combine of a fragment that columns are applied to: y = x · weight + residual."""
+    weight = ctx.read_columns(ctx.weight, ctx.rank)
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        x, residual = ctx.read(ctx.x, index, ctx.rank), ctx.read(ctx.residual, index, ctx.rank)
+        ctx.apply(x, lambda v, w: v * w, columns=(weight,))
+        ctx.write(ctx.y, index, ctx.rank, *ctx.combine(lambda v, r: (v + r,), (x, residual)))
+
+
+@tile.jit
 def sum_rows(ctx: Any) -> None:
     """row_sum, zero_rows, apply over rows: y = x + Σ x of this CTA's columns."""
     for index in range(ctx.first, ctx.tiles, ctx.step):
@@ -264,3 +274,50 @@ def write_tile(ctx: Any, row: Any, accumulator: Any) -> None:
         staging.put(part, ctx.part(accumulator, part))
         staging.publish()
         staging.store(ctx.y, part, row, ctx.rank * len(staging.parts) + part)
+
+
+@tile.jit
+def combine_streams(ctx: Any) -> None:
+    """read_table, combine, slices of a row: out0 = f · post0 + x1 · comb1, out1 = x0 - comb3, of two streams."""
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        f, one, other = (ctx.read(tensor, index, ctx.rank) for tensor in (ctx.f, ctx.x0, ctx.x1))
+        (post,), comb = ctx.read_table(ctx.post, index, 0, 1), ctx.read_table(ctx.comb, index, 1, 3)
+        outs = ctx.combine(
+            lambda f, x, y, p, c, d: (f * p + y * c, x - d), (f, one, other), rows=(post, comb[0], comb[2])
+        )
+        ctx.write(ctx.out0, index, ctx.rank, outs[0])
+        ctx.write(ctx.out1, index, ctx.rank, outs[1])
+
+
+@tile.jit
+def stream_sums(ctx: Any) -> None:
+    """read_table of splits: layer_input = x0 · Σ sqrsum + the last of Σ dot_mix, which adds the splits' parts."""
+    problem = ctx.plan.problem
+    for index in range(ctx.first, ctx.tiles, ctx.step):
+        x = ctx.read(ctx.x0, index, ctx.rank)
+        (sqrsum,) = ctx.read_table(ctx.sqrsum, index, 0, 1)
+        (last,) = ctx.read_table(ctx.dot_mix, index, problem.mixes - 1, 1)
+        ctx.write(ctx.layer_input, index, ctx.rank, *ctx.combine(lambda v, s, d: (v * s + d,), (x,), (sqrsum, last)))
+
+
+@tile.jit
+def sum_splits(ctx: Any) -> None:
+    """write_table: post and comb are sums over the splits, and a table that is the same for every row."""
+    n = ctx.plan.problem.n
+    if ctx.rank == 0:
+        for index in range(ctx.first, ctx.tiles, ctx.step):
+            base = ctx.read_table(ctx.base, index, 0, n)
+            ctx.write_table(ctx.post, index, base)
+            ctx.write_table(ctx.comb, index, ctx.read_table(ctx.dot_mix, index, 2 * n, n * n))
+
+
+@tile.jit
+def transcendentals(ctx: Any) -> None:
+    """exp, reciprocal, maximum: post = e^Σ dot_mix of pre, comb = 1 / (max(Σ dot_mix of comb, its first) + 1000)."""
+    n = ctx.plan.problem.n
+    if ctx.rank == 0:
+        for index in range(ctx.first, ctx.tiles, ctx.step):
+            ctx.write_table(ctx.post, index, tuple(ctx.exp(v) for v in ctx.read_table(ctx.dot_mix, index, 0, n)))
+            comb = ctx.read_table(ctx.dot_mix, index, 2 * n, n * n)
+            found = tuple(ctx.reciprocal(ctx.maximum(v, comb[0]) + 1000.0) for v in comb)
+            ctx.write_table(ctx.comb, index, found)

@@ -1,0 +1,114 @@
+"""Projection, pre and post put together, and the module around a layer."""
+
+from typing import Any
+
+import pytest
+import torch
+
+import cute_kernels as ck
+from cute_kernels.hyper_connection import reference
+
+
+def streams(m: int = 5, n: int = 4, h: int = 64) -> dict[str, torch.Tensor]:
+    """X and the parameters of a sublayer."""
+    torch.manual_seed(m + h)
+    mixes = n * (2 + n)
+    return {
+        "X": torch.randn(m, n, h).bfloat16(),
+        "W": torch.randn(mixes, n * h) / (n * h) ** 0.5,
+        "scale": 1 + 0.1 * torch.randn(3),
+        "base": torch.randn(mixes),
+    }
+
+
+@pytest.mark.parametrize("splits", [None, 1, 2, 3, 16, 66])
+@pytest.mark.parametrize("precision", ["tf32", "high"])
+def test_projection(splits: int | None, precision: str) -> None:
+    x, w = (streams()[name] for name in ("X", "W"))
+    dots, squares = ck.mhc_project(x, w, splits, precision=precision)
+    flat = x.flatten(1).double()
+    assert dots.shape == (splits or 1, 5, 24)
+    assert squares.shape == (splits or 1, 5)
+    for found, exact in ((dots, flat @ w.double().T), (squares, flat.square().sum(1))):
+        assert (found.double().sum(0) - exact).norm() < 1e-5 * exact.norm()
+
+
+def test_pre_and_its_pre_against_float64() -> None:
+    given = streams()
+    dots, squares = ck.mhc_project(given["X"], given["W"])
+    x, scale, base = given["X"], given["scale"], given["base"]
+    with ck.simulate():
+        post, comb, layer_input, pre = ck.mhc_pre(**given, return_pre=True)
+    exact = reference.mhc_pre_big_fuse(dots, squares, x, scale, base)
+    for found, wanted in zip((post, comb), exact, strict=False):
+        torch.testing.assert_close(found.double(), wanted, rtol=0, atol=1e-5)
+    weighed = (pre.double()[:, None] @ x.double()).squeeze(1)
+    torch.testing.assert_close(weighed, exact[2], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(layer_input.double(), exact[2], rtol=2**-8, atol=1e-3)
+
+
+def test_a_carried_pre_weighs_the_streams() -> None:
+    given = streams()
+    carried = torch.tensor([0.0, 1.0, 0.0, 0.0]).expand(5, 4)
+    with ck.simulate():
+        post, comb, layer_input = ck.mhc_pre(**given, carried_pre=carried)
+        own_post, own_comb, own = ck.mhc_pre(**given)
+    assert torch.equal(layer_input, given["X"][:, 1])
+    assert not torch.equal(own, layer_input)
+    assert torch.equal(post, own_post)
+    assert torch.equal(comb, own_comb)
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+def test_post_pre_has_the_bits_of_the_two_calls(splits: int) -> None:
+    given, following = streams(), streams(h=64)
+    f = torch.randn(5, 64).bfloat16()
+    with ck.simulate():
+        post, comb, _ = ck.mhc_pre(**given)
+        x = ck.mhc_post(f, given["X"], post, comb)
+        parameters = [following[name] for name in ("W", "scale", "base")]
+        separate = (x, *ck.mhc_pre(x, *parameters, num_splits=splits))
+        together = ck.mhc_post_pre(f, given["X"], post, comb, *parameters, num_splits=splits)
+    assert all(map(torch.equal, separate, together))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"W": torch.zeros(24, 255)}, ValueError, "W is of shape [24, 255]; it takes [24, 256]"),
+        ({"W": torch.zeros(24, 256).half()}, TypeError, "W is torch.float16; it takes torch.float32"),
+        ({"num_splits": 0}, ValueError, "num_splits is 0; it takes None or an integer >= 1"),
+        ({"precision": "low"}, ValueError, "precision is 'low'; it takes 'tf32' or 'high'"),
+    ],
+)
+def test_refusals(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    given = {name: value for name, value in streams().items() if name in ("X", "W")}
+    with pytest.raises(error) as caught:
+        ck.mhc_project(**given | change)
+    assert str(caught.value) == f"mhc_project: {message}"
+
+
+def test_a_module_around_a_layer_trains() -> None:
+    torch.manual_seed(1)
+    layer = torch.nn.Linear(64, 64, dtype=torch.bfloat16)
+    module = ck.nn.HyperConnection(layer, 64, sinkhorn_repeats=3)
+    x = torch.randn(2, 3, 4, 64).bfloat16().requires_grad_()
+    with ck.simulate():
+        out = module(x)
+        out.float().square().sum().backward()
+    assert out.shape == x.shape
+    assert out.dtype is x.dtype
+    for name, parameter in module.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all()
+        assert parameter.grad.any(), name
+    assert x.grad is not None
+    assert "sinkhorn_repeats=3" in repr(module)
+
+
+def test_the_module_is_what_its_formula_says() -> None:
+    module, x = ck.nn.HyperConnection(lambda u, factor: factor * u, 64), torch.randn(5, 4, 64).bfloat16()
+    with ck.simulate(), torch.no_grad():
+        out = module(x, 3.0)
+        post, comb, u = ck.mhc_pre(x, module.weight, module.scale, module.base)
+        assert torch.equal(out, ck.mhc_post(3.0 * u, x, post, comb))
