@@ -164,6 +164,9 @@ class Context(Traced, tile.Walk):
         at = self.row_of(row)
         return tensor.read(at, column, at < self.m)
 
+    def read_stage(self, tensor: BoxTensor, slot: Any) -> fragments.StageFragment:
+        return fragments.StageFragment(tensor.tiles, slot.index, self.member, self.row_map)
+
     def read_columns(self, tensor: VectorTensor, column: Any) -> Any:
         return tensor.read(0, column, True)
 
@@ -199,8 +202,10 @@ class Context(Traced, tile.Walk):
         return tensor.read(fragments.select(at < last, at, last), first, count)
 
     def write_table(self, tensor: Table, row: Any, values: tuple[Any, ...]) -> None:
-        at = self.row_of(row)
-        tensor.write(at, at < self.m, values)
+        tensor.write(row, self.m, values)
+
+    def write_accumulator(self, tensor: Table, row: Any, accumulator: Any) -> None:
+        tensor.write_accumulator(row, self.m, accumulator)
 
     def combine(self, function: Callable[..., Any], tiles: Any, rows: Any = ()) -> tuple[fragments.RowFragment, ...]:
         return fragments.combine(function, tiles, rows)

@@ -25,7 +25,7 @@ class BoxTensor(Traced):
 
     def __init__(self, tensor: TensorPlan, atom: Any, coordinates: Any, stages: Any) -> None:
         boxes = cute.local_tile(coordinates, tensor.box, (None, None))
-        self.atom = atom
+        self.atom, self.tiles = atom, stages
         self.stages, self.boxes = cpasync.tma_partition(
             atom, 0, cute.make_layout(1), cute.group_modes(stages, 0, 2), cute.group_modes(boxes, 0, 2)
         )

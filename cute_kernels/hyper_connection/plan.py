@@ -8,7 +8,22 @@ from cute_kernels.hyper_connection.backward_post import differentiate
 from cute_kernels.hyper_connection.backward_pre import spread
 from cute_kernels.hyper_connection.forward_post import mix
 from cute_kernels.hyper_connection.forward_pre import coefficients, collapse, collapse_normed
-from cute_kernels.plan import Buffer, Drain, Fill, Memory, Plan, PlanError, Ring, Role, Roles, Target, Tensor, itemsize
+from cute_kernels.hyper_connection.project_sm90 import load, project
+from cute_kernels.plan import (
+    Buffer,
+    Drain,
+    Fill,
+    Memory,
+    Plan,
+    PlanError,
+    Product,
+    Ring,
+    Role,
+    Roles,
+    Target,
+    Tensor,
+    itemsize,
+)
 from cute_kernels.plan.plan import barriers
 from cute_kernels.plan.roles import WARP
 
@@ -22,6 +37,7 @@ BESIDE = {2: 48, 4: 48, 8: 128}  # registers a thread needs beside the token, re
 # Backward, a warp a token, so that its sums need shuffles alone; CTAs an SM that leave registers enough, read off the compiler.
 BACKWARD_ELEMENTS = 8
 PARTS_LANES = 8
+TERMS, PROJECT_BYTES = 2, 110 << 10  # terms of a weight; stages of a CTA, two of which share an SM
 POST_BACKWARD_CTAS, PRE_BACKWARD_CTAS = {2: 6, 4: 4, 8: 2}, {2: 8, 4: 6, 8: 3}
 # CTAs an SM that leave a thread the registers it needs, by the number of streams; read off the compiler.
 POST_CTAS = {2: 8, 4: 7, 8: 2}
@@ -100,6 +116,31 @@ class PreBackward:
 
 
 @dataclass(frozen=True)
+class Project:
+    """Compile-time facts of dot_mix[splits, m, mixes] = x[m, n · h] · Wᵀ in parts along K; `rows` and `depth` of a CTA's tile."""
+
+    n: int
+    h: int
+    dtype: str = "bfloat16"
+    splits: int = 1
+    rows: int = 128
+    depth: int = 64  # 128 bytes, a swizzle span
+
+    @property
+    def k(self) -> int:
+        return self.n * self.h
+
+    @property
+    def mixes(self) -> int:
+        return self.n * (2 + self.n)
+
+    @property
+    def steps(self) -> int:
+        """Stages of K, over all parts."""
+        return -(-self.k // self.depth)
+
+
+@dataclass(frozen=True)
 class Parts:
     """Compile-time facts of total[m, columns] = Σ parts[splits, m, columns], float32."""
 
@@ -107,7 +148,7 @@ class Parts:
     columns: int
 
 
-Problem = Post | Pre | PostBackward | PreBackward | Parts
+Problem = Post | Pre | PostBackward | PreBackward | Parts | Project
 Wide = Post | Pre | PostBackward | PreBackward  # problems of streams
 
 
@@ -141,6 +182,8 @@ def plan(problem: Problem, target: Target) -> Plan:
         return plan_normed(problem, target) if problem.normed else plan_pre(problem, target)
     if isinstance(problem, PostBackward):
         return plan_post_backward(problem, target)
+    if isinstance(problem, Project):
+        return plan_project(problem, target)
     return plan_pre_backward(problem, target) if isinstance(problem, PreBackward) else plan_parts(problem, target)
 
 
@@ -264,6 +307,53 @@ def plan_backward(
         why=(
             *why(problem, c, sum(not t.output and not t.table for t in tensors)),
             "a part of the sums from each CTA: no exchange, and always the same order",
+        ),
+    )
+
+
+def projects(problem: Project, target: Target) -> bool:
+    """Whether there is a kernel: on Hopper, of parts that have a step each, of 2 or 4 streams. The compiler (4.8.1) ends in a fault on the 160
+    columns of 8; TMA asks for rows of 16 bytes' multiples."""
+    aligned = problem.k * itemsize(problem.dtype) % 16 == 0
+    return target.generation == "Hopper" and problem.splits <= problem.steps and problem.n < 8 and aligned
+
+
+def plan_project(problem: Project, target: Target) -> Plan:
+    """Hopper: a CTA for each 128 tokens and part of K, two an SM, so that one's stages are on their way while the other ends."""
+    if not projects(problem, target):
+        raise PlanError(f"{problem.splits} parts of {problem.steps} steps, {problem.n} streams, {target.generation}")
+    roles = Roles((Role("load", load, warps=1), Role("project", project, warps=4, members=2)))
+    rows, depth, columns = problem.rows, problem.depth, TERMS * problem.mixes
+    stages = PROJECT_BYTES // ((rows + columns) * depth * itemsize(problem.dtype))
+    ring = Ring("operands", stages, "load", "project", ("x_tiles", "weight_tiles"))
+    return Plan(
+        operator="mhc_project",
+        target=target,
+        problem=problem,
+        rows=rows,
+        cluster=1,
+        slices=problem.splits,
+        roles=roles,
+        memory=Memory(
+            buffers=(
+                Buffer("x_tiles", (rows, depth), problem.dtype, stages, swizzled=True),
+                Buffer("weight_tiles", (columns, depth), problem.dtype, stages, swizzled=True),
+            ),
+            barriers=barriers((ring,), roles),
+        ),
+        tensors=(
+            Tensor("x", problem.dtype, ("m", problem.k), (rows, depth), "x_tiles"),
+            Tensor("weight", problem.dtype, (columns, problem.k), (columns, depth), "weight_tiles"),
+            table("dot_mix", problem.mixes, rows // 2, problem.splits, output=True),
+            table("sqrsum", 1, rows // 2, problem.splits, output=True),
+        ),
+        rings=(ring,),
+        products=(Product("product", "project", "x_tiles", "weight_tiles", (rows // 2, columns, depth)),),
+        ctas_an_sm=2,
+        persistent=False,
+        why=(
+            f"{stages} stages, {stages * (rows + columns) * depth * itemsize(problem.dtype)} bytes in flight a CTA",
+            f"{TERMS} terms of the weight: what rounding leaves of it is multiplied too, and costs the tensor cores little",
         ),
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from cute_kernels import simulator
 from cute_kernels.hyper_connection import streams
-from cute_kernels.hyper_connection.plan import Parts, Post, PostBackward, Pre, PreBackward
+from cute_kernels.hyper_connection.plan import Parts, Post, PostBackward, Pre, PreBackward, Project
 from cute_kernels.hyper_connection.plan import plan as plan_streams
 from cute_kernels.linear_norm.plan import LinearNorm, Tiling
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
@@ -19,6 +19,7 @@ from cute_kernels.simulator.memory import NUMPY
 
 TINY = Tiling(rows=16, columns_most=16, depth=8, part=4)
 TINY_NORMED = Pre(4, 300, normed=True, elements=1, repeats=2)  # a cluster of 3
+TINY_PROJECT = Project(2, 40, splits=2, rows=16, depth=8)
 EVERYTHING: dict[str, Any] = {"centre": True, "residual": True, "return_sum": True, "return_stats": True}
 EVERY_GRADIENT: dict[str, Any] = {"centre": True, "residual": True, "dsum": True, "dweight": True, "dbias": True}
 ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 0.0}  # relative, of one rounding
@@ -179,6 +180,15 @@ def mhc_pre_backward(m: int, problem: PreBackward, target: Target = SM90A) -> Ke
     return Kernel(plan, arrays, answers | {"parts": np.stack(dpre, 1)})
 
 
+def mhc_project(m: int, problem: Project, target: Target = SM90A) -> Kernel:
+    """dot_mix and sqrsum, in parts."""
+    plan = plan_streams(problem, target)
+    arrays = arrays_of(plan, m)
+    x, weight = wide(arrays, "x", "weight")
+    dots = x @ weight.reshape(2, problem.mixes, problem.k).sum(0).T
+    return Kernel(plan, arrays, {"dot_mix": dots, "sqrsum": (x * x).sum(1, keepdims=True)})
+
+
 def mhc_add_parts(m: int, problem: Parts, target: Target = SM90A) -> Kernel:
     """total = Σ parts."""
     plan = plan_streams(problem, target)
@@ -200,6 +210,7 @@ STANDARD: dict[str, Callable[[], Kernel]] = {
     "mhc_pre_normed": lambda: mhc_pre(9, TINY_NORMED),
     "mhc_post_backward": lambda: mhc_post_backward(9, PostBackward(4, 300, vector=4, elements=4)),
     "mhc_pre_backward": lambda: mhc_pre_backward(9, PreBackward(4, 300, splits=3, vector=4, elements=4)),
+    "mhc_project": lambda: mhc_project(40, TINY_PROJECT),
     "mhc_add_parts": lambda: mhc_add_parts(37, Parts(5, 20)),
     "rms_norm": lambda: norm(200, Norm(40, "bfloat16", "float32")),
     "rms_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", row=16)),

@@ -18,9 +18,11 @@ from tests.simulator.kernels import (
     STANDARD,
     TINY,
     TINY_NORMED,
+    TINY_PROJECT,
     Kernel,
     linear_norm,
     mhc_pre,
+    mhc_project,
     norm,
     norm_backward,
     with_programs,
@@ -46,7 +48,12 @@ KERNELS: dict[str, tuple[Make, ...]] = {
         lambda: linear_norm(ROWS, target=SM100A, tiling=SMALLEST),
     ),
     "rms_norm, cluster of 3": (lambda: norm(9, Norm(40, "bfloat16", "float32", row=16)),),
-    **{name: (STANDARD[name],) for name in STANDARD if name.startswith("mhc") and name != "mhc_pre_normed"},
+    **{
+        name: (STANDARD[name],)
+        for name in STANDARD
+        if name.startswith("mhc") and name not in ("mhc_pre_normed", "mhc_project")
+    },
+    "mhc_project, sm_90a": (lambda: mhc_project(40, TINY_PROJECT),),
     "mhc_pre_big_fuse_with_prenorm, cluster of 3": (lambda: mhc_pre(3, TINY_NORMED),),
     "norm_backward, cluster of 3": (
         lambda: norm_backward(300, NormBackward(40, "bfloat16", row=16, **EVERY_GRADIENT), at_once=1),
@@ -83,11 +90,13 @@ class Mutant:
 
 
 # Mutants that no schedule can tell from the program, with the reason.
+OWN_STAGES = (
+    "only this CTA's own multiply role reads and releases the stages, and it ends after it has waited for each "
+    "of them, so the CTA outlives them. It matters where the tensor core releases (sm_100a) or a peer does"
+)
 EQUIVALENT = {
-    ("linear_norm, sm_90a", "linear_norm.load.load", "ring.drain(slot)"): (
-        "only this CTA's own multiply role reads and releases the stages, and it ends after it has waited for each "
-        "of them, so the CTA outlives them. It matters where the tensor core releases (sm_100a) or a peer does"
-    ),
+    ("linear_norm, sm_90a", "linear_norm.load.load", "ring.drain(slot)"): OWN_STAGES,
+    ("mhc_project, sm_90a", "hyper_connection.project_sm90.load", "ring.drain(slot)"): OWN_STAGES,
 }
 
 

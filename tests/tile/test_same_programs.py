@@ -83,6 +83,9 @@ def test_both_back_ends_run_the_same_functions(
                 outs = out if isinstance(out, tuple) else (out,)
                 torch.autograd.backward(outs, [torch.ones_like(y) for y in outs])
             plans += simulation.plans
+    with cute_kernels.simulate() as simulation:  # on Hopper alone
+        cute_kernels.mhc_project(torch.ones(3, 2, 64).bfloat16(), torch.ones(8, 128), 2)
+    plans += simulation.plans
     for plan in plans:
         device.compile(plan)
     programs = {name: program for name, program in tile.PROGRAMS.items() if name.startswith("cute_kernels.")}
