@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from cute_kernels.hyper_connection.plan import TERMS, Project, projects
+from cute_kernels.hyper_connection.plan import Project
+from cute_kernels.hyper_connection.plan_project import TERMS, projects
 from cute_kernels.hyper_connection.prepare import checked_streams, planned
 from cute_kernels.runtime import inputs
 from cute_kernels.runtime.bridge import NAMES
