@@ -10,8 +10,8 @@ BYTES = 110 << 10  # of stages in a CTA, two of which share an SM
 
 
 def projects(problem: Project, target: Target) -> bool:
-    """Whether there is a kernel: on Hopper, of parts that have a step each, of 2 or 4 streams. The compiler (4.8.1) ends in a fault on the 160
-    columns of 8; TMA asks for rows of 16 bytes' multiples."""
+    """Whether there is a kernel: on Hopper, of parts that have a step each, of 2 or 4 streams: on 8 the compiler (4.8.1) ends in a
+    fault. TMA asks for rows of 16 bytes' multiples."""
     aligned = problem.k * itemsize(problem.dtype) % 16 == 0
     return target.generation == "Hopper" and problem.splits <= problem.steps and problem.n < 8 and aligned
 
