@@ -24,7 +24,7 @@ HOMES = {
     "mhc_post": "cute_kernels.hyper_connection.op",
     "mhc_post_pre": "cute_kernels.hyper_connection.compose",
     "mhc_pre": "cute_kernels.hyper_connection.compose",
-    "mhc_project": "cute_kernels.hyper_connection.compose",
+    "mhc_project": "cute_kernels.hyper_connection.project",
     "mhc_pre_big_fuse": "cute_kernels.hyper_connection.op",
     "mhc_pre_big_fuse_with_prenorm": "cute_kernels.hyper_connection.op",
     "rms_norm": "cute_kernels.norms.op",

@@ -15,6 +15,7 @@ HOST = (
     "cases",
     "compose",
     "formulas",
+    "project",
 )  # an operator's modules that deal in torch's tensors
 DSL = {"cutlass", "cuda", "tvm_ffi"}
 

@@ -177,6 +177,9 @@ class Context(Traced, tile.Walk):
     def prefetch(self, tensor: VectorTensor, row: Any, column: Any) -> None:
         tensor.prefetch(row, column, self.m)
 
+    def read_stage(self, tensor: BoxTensor, slot: Any) -> fragments.StageFragment:
+        return fragments.StageFragment(tensor.tiles, slot.index, self.member, self.row_map)
+
     def read_columns(self, tensor: VectorTensor, column: Any) -> Any:
         return tensor.read_columns(column)
 
@@ -209,6 +212,9 @@ class Context(Traced, tile.Walk):
 
     def write_table(self, tensor: Table, row: Any, values: tuple[Any, ...]) -> None:
         tensor.write(row, self.m, values)
+
+    def write_accumulator(self, tensor: Table, row: Any, accumulator: Any) -> None:
+        tensor.write_accumulator(row, self.m, accumulator)
 
     def combine(self, function: Callable[..., Any], tiles: Any, rows: Any = ()) -> tuple[fragments.RowFragment, ...]:
         return fragments.combine(function, tiles, rows)

@@ -201,6 +201,27 @@ class QuadFragment(QuadRows):
         return self.loaded[i]
 
 
+class StageFragment(Traced):
+    """A member's rows of a stage, a quad's lanes a quarter of each of its rows: for sums. Loaded where it is made, and fenced off from copies."""
+
+    def __init__(self, tiles: Any, stage: Any, member: Any, rows: RowMap) -> None:
+        self.rows = rows
+        height, columns = 64, tiles.shape[1]
+        share = cute.size(columns) // QUAD
+        self.loaded = cute.make_rmem_tensor((share, rows.count), tiles.element_type)
+        for i in range(rows.count):
+            row = tiles[member * height + rows.row(i), None, stage]
+            cute.autovec_copy(cute.local_tile(row, (share,), (rows.replica,)), self.loaded[None, i])
+        arch.fence_proxy("async.shared", space="cta")
+
+    def row_sum(self, function: Callable[..., Any], rows: Any, tiles: Any) -> Any:
+        count = self.rows.count
+        own = [
+            function(self.loaded[None, i].load().to(Float32), *(pick(r, i, count) for r in rows)) for i in range(count)
+        ]
+        return pack([self.rows.complete(total(values, self.loaded.shape)) for values in own])
+
+
 class RowFragment(Traced):
     """One row a thread, or its share of one. What was loaded is converted where it is used, so that loads stay in flight until
     then; `apply` binds a new value, so a fragment is made and used within one straight piece of a program. What columns do to it

@@ -6,7 +6,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int64
 
-from cute_kernels.device.fragments import WARP, SharedRows, select
+from cute_kernels.device.fragments import WARP, RowMap, pick, select
 from cute_kernels.device.traced import Traced
 from cute_kernels.plan import Plan
 from cute_kernels.plan import Tensor as TensorPlan
@@ -19,7 +19,7 @@ IN_FLIGHT = 64  # registers of a thread that wait for loads at once: 16 splits o
 class Table(Traced):
     """A table [k], [m, k] or [splits, m, k]. Offsets of rows are 64-bit."""
 
-    def __init__(self, plan: Plan, tensor: TensorPlan, value: Any, rows: SharedRows, rank: Any) -> None:
+    def __init__(self, plan: Plan, tensor: TensorPlan, value: Any, rows: RowMap, rank: Any) -> None:
         self.plan, self.tensor, self.value, self.rows, self.rank = plan, tensor, value, rows, rank
         self.splits = tensor.box[0] if len(tensor.extents) == 3 else 1
         self.height = tensor.box[-2] if len(tensor.extents) > 1 else 1  # rows of a box; of [k] there is one for all
@@ -80,12 +80,19 @@ class Table(Traced):
                 sums = add(sums, loaded) if sums else loaded
         return sums
 
-    @cute.jit
     def write(self, row: Any, m: Any, values: Any) -> None:
-        at = row * self.height + self.rows.row(0)
-        width = self.width(0, len(values))
+        """Of each row that a thread has, by one thread of those that share it."""
+        for i in range(self.rows.count):
+            self.write_row(self.index(row, i), m, tuple(pick(value, i, self.rows.count) for value in values))
+
+    def index(self, row: Any, i: int) -> Any:
+        """The thread's row i of box `row`, as an index of the tensor."""
+        return row * self.height + self.rows.row(i)
+
+    @cute.jit
+    def write_row(self, at: Any, m: Any, values: Any) -> None:
+        width, parts = self.width(0, len(values)), len(self.tensor.extents) == 3
         atom = cute.make_copy_atom(cute.nvgpu.CopyR2GOp(), Float32, num_bits_per_copy=width * FLOAT_BITS)
-        parts = len(self.tensor.extents) == 3
         if at < m and (parts or self.rank == 0) and self.rows.replica == 0:
             vectors = cute.zipped_divide(self.row_of(self.rank if parts else 0, at), (width,))
             for j in cutlass.range_constexpr(len(values) // width):
@@ -93,6 +100,26 @@ class Table(Traced):
                 for i in cutlass.range_constexpr(width):
                     piece[i] = values[j * width + i]
                 cute.copy(atom, piece, vectors[None, j])
+
+    def write_accumulator(self, row: Any, m: Any, accumulator: Any) -> None:
+        """A quad of lanes holds a row: lane q columns 2 q and 2 q + 1 of every eight."""
+        for i in range(self.rows.count):
+            self.write_quads(self.index(row, i), m, accumulator.of_row(i))
+
+    @cute.jit
+    def write_quads(self, at: Any, m: Any, values: cute.Tensor) -> None:
+        columns = self.tensor.box[-1]
+        atom = cute.make_copy_atom(cute.nvgpu.CopyR2GOp(), Float32, num_bits_per_copy=2 * FLOAT_BITS)
+        if at < m:
+            pairs = cute.zipped_divide(self.row_of(self.rank, at), (2,))
+            for eight in cutlass.range_constexpr(columns // 8):
+                piece = cute.make_rmem_tensor((2,), Float32)
+                for i in cutlass.range_constexpr(2):
+                    total = values[i, eight]
+                    for other in cutlass.range_constexpr(columns // 8, cute.size(values) // 2, columns // 8):
+                        total = total + values[i, eight + other]
+                    piece[i] = total
+                cute.copy(atom, piece, pairs[None, 4 * eight + self.rows.replica])
 
 
 def add(sums: list[list[Any]], more: list[list[Any]]) -> list[list[Any]]:

@@ -28,7 +28,7 @@ class BoxTensor(Traced):
     def __init__(self, plan: Plan, tensor: TensorPlan, atom: Any, coordinates: Any, stages: Any, rank: Any) -> None:
         boxes = cute.local_tile(coordinates, tensor.box, (None, None))
         shares, mine = (plan.cluster, rank) if tensor.shared else (1, 0)
-        self.atom = atom
+        self.atom, self.tiles = atom, stages
         self.to_all = {"mcast_mask": Int16((1 << shares) - 1)} if tensor.shared else {}
         self.stages, self.boxes = cpasync.tma_partition(
             atom, mine, cute.make_layout(shares), cute.group_modes(stages, 0, 2), cute.group_modes(boxes, 0, 2)

@@ -1,56 +1,14 @@
-"""What is put together of the kernels: the projection and its pre, post and the next sublayer's pre.
-
-The projection is PyTorch's float32 product for now, not a kernel of ours: right, and a pass over X of its own.
-"""
+"""What is put together of the kernels: a projection and its pre, post and the next sublayer's pre."""
 
 from typing import Any
 
 import torch
 
 from cute_kernels.hyper_connection.op import mhc_post, mhc_pre_big_fuse
-from cute_kernels.hyper_connection.prepare import checked, checked_streams
-from cute_kernels.runtime import inputs
-from cute_kernels.runtime.errors import refuse
+from cute_kernels.hyper_connection.prepare import checked
+from cute_kernels.hyper_connection.project import checked_weight, mhc_project
 
-PROJECT, PRE, POST_PRE = "mhc_project", "mhc_pre", "mhc_post_pre"
-PRECISIONS = ("tf32", "high")
-
-
-def mhc_project(
-    X: Any, W: Any, num_splits: int | None = None, *, precision: str = "tf32"
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The mixes of tokens, x · Wᵀ, and their sums of squares, in parts: each of a piece of x's K = n · H elements.
-
-    X           [..., n, H], bfloat16 or float16
-    W           [M, K], float32, M = n (2 + n): rows of pre, post and comb, comb row by row
-    num_splits  S >= 1 parts of ⌈K / S⌉ elements, the last ones shorter; None means 1
-    precision   "tf32", relative error 5e-4 at most, or "high", 1e-5 at most; both are float32 for now
-
-    Returns dot_mix [S, ..., M] and sqrsum [S, ...], float32, as mhc_pre_big_fuse takes them.
-    """
-    X, W = checked_weight(PROJECT, X, W, precision)
-    splits = 1 if num_splits is None else num_splits
-    if not isinstance(splits, int) or isinstance(splits, bool):
-        refuse(PROJECT, "num_splits", repr(splits), "None or an integer >= 1", TypeError)
-    if splits < 1:
-        refuse(PROJECT, "num_splits", splits, "None or an integer >= 1")
-    x = X.flatten(-2).float()
-    width = -(-x.shape[-1] // splits)
-    pieces = [slice(part * width, (part + 1) * width) for part in range(splits)]
-    dots = torch.stack([x[..., piece] @ W[:, piece].mT for piece in pieces])
-    return dots, torch.stack([x[..., piece].square().sum(-1) for piece in pieces])
-
-
-def checked_weight(operator: str, X: Any, W: Any, precision: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """X and its projection."""
-    X, W = checked_streams(operator, X), inputs.tensor(operator, "W", W)
-    n, h = X.shape[-2:]
-    inputs.dtype(operator, "W", W, (torch.float32,))
-    inputs.shape(operator, "W", W, f"[{n * (2 + n)}, {n * h}]", tuple(W.shape) == (n * (2 + n), n * h))
-    inputs.same_device(operator, "W", W, X)
-    if precision not in PRECISIONS:
-        refuse(operator, "precision", repr(precision), " or ".join(map(repr, PRECISIONS)))
-    return X, W
+PRE = "mhc_pre"
 
 
 def mhc_pre(

@@ -70,7 +70,8 @@ def in_splits(operator: str, argument: str, value: Any, x: torch.Tensor, *last: 
 def split(of: str, x: torch.Tensor) -> Tensors:
     """The streams of X by the plan's names, each as rows."""
     n, h = x.shape[-2:]
-    return {name: inputs.rows(x.reshape(-1, n, h)[:, j]) for j, name in enumerate(streams.names(of, n))}
+    each = x.reshape(-1, n, h).unbind(1)
+    return {name: inputs.rows(one) for name, one in zip(streams.names(of, n), each, strict=True)}
 
 
 def vector(tensors: Tensors) -> int:

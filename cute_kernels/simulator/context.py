@@ -78,6 +78,15 @@ class Context(Walk):
     def prefetch(self, tensor: GlobalTensor, row: int, column: int) -> None:
         self.worker.step("prefetch")
 
+    def read_stage(self, tensor: GlobalTensor, slot: Any) -> Fragment:
+        (tile,) = self.buffers[tensor.name][slot.index]
+        rows = tile.array.shape[0] // self.members
+        self.worker.step("read stage", rows * tile.array.shape[1] // self.threads)
+        self.events.reads(self.worker, tile)
+        self.events.fenced(self.worker)
+        mine = slice(self.member * rows, (self.member + 1) * rows)
+        return Fragment(self.worker, tile.values[mine].copy(), tile.array.shape[1])
+
     def read_columns(self, tensor: GlobalTensor, column: int) -> Any:
         (columns,) = tensor.box
         values = np.full(columns, self.beyond, np.float32)
@@ -129,6 +138,15 @@ class Context(Walk):
             self.events.box(self.worker, tensor, tensor.start_in_table(row, self.rank), target.size, True)
             for column, value in enumerate(values):
                 target[:, column] = np.broadcast_to(value, (tensor.height,))[: len(target)]
+
+    def write_accumulator(self, tensor: GlobalTensor, row: int, accumulator: Fragment) -> None:
+        self.worker.step("write", accumulator.array.size // self.threads, tensor.rows_of_table(row)[self.rank].nbytes)
+        self.events.touches(self.worker, accumulator)
+        target = tensor.rows_of_table(row)[self.rank]
+        self.events.box(self.worker, tensor, tensor.start_in_table(row, self.rank), target.size, True)
+        rows, columns = target.shape
+        pieces = accumulator.array[:rows].reshape(rows, accumulator.array.shape[1] // columns, columns)
+        target[...] = np.add.reduce(pieces, axis=1, dtype=np.float32)
 
     def write_columns(self, tensor: GlobalTensor, row: int, column: int, columns: Any) -> None:
         target = tensor.part(row, column)

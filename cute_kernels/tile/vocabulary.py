@@ -146,6 +146,11 @@ class Context(Protocol):
     def prefetch(self, tensor: Any, row: Any, column: Any) -> None:
         """Box (row, column) will be read soon: start moving it into the L2 cache. A hint: nothing waits, nothing happens beyond the tensor."""
 
+    def read_stage(self, tensor: Any, slot: Slot) -> Fragment:
+        """Drainer, Hopper: this member's rows of a tensor's box in a stage, into registers laid out as the accumulator's rows, for `row_sum`.
+
+        Ordinary loads, behind them a proxy fence: a release after it lets the next copy come."""
+
     def read_columns(self, tensor: Any, column: Any) -> Any:
         """Box `column` of a vector that runs along the columns, laid out as `read` lays out rows: for `apply`."""
 
@@ -167,6 +172,10 @@ class Context(Protocol):
         """Write a rows value for each column of box `row` of a table. CTAs that share the rows hold the same values: the first one writes.
 
         Of a table of splits each of them writes its own, number `rank`."""
+
+    def write_accumulator(self, tensor: Any, row: Any, accumulator: Fragment) -> None:
+        """Hopper: write an accumulator to box `row` of this CTA's split of a table. Where the table has a fraction of its columns, the pieces
+        of that width are added."""
 
     def zero_columns(self, tensor: Any) -> Columns:
         """A columns value of zeros for a box of `tensor`, to add to: make it before the loop."""

@@ -14,7 +14,7 @@ pytest.importorskip("cutlass", reason="the CuTe DSL is installed on Linux only")
 from cute_kernels import device
 from cute_kernels.device.product_sm100 import LOADED
 from cute_kernels.device.resources import Resources, resources
-from cute_kernels.hyper_connection.plan import Parts, Post, PostBackward, Pre, PreBackward
+from cute_kernels.hyper_connection.plan import Parts, Post, PostBackward, Pre, PreBackward, Project
 from cute_kernels.hyper_connection.plan import plan as plan_streams
 from cute_kernels.linear_norm.plan import LinearNorm, Tiling
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
@@ -76,9 +76,11 @@ PROBLEMS = (
     NormBackward(8192, "bfloat16", "bfloat16", vector=8, **ALL_GRADIENTS),
     NormBackward(131072, "float32", "float32", 0.5, vector=4, **ALL_GRADIENTS),
 )
-STREAMS = (Post, Pre, PostBackward, PreBackward, Parts)
+STREAMS = (Post, Pre, PostBackward, PreBackward, Parts, Project)
 # On Hopper alone: consumers in turn are its schedule, and on Blackwell the options together spill (see linear_norm's README).
 HOPPER = (
+    Project(4, 7168, splits=8),
+    Project(2, 72, "float16"),
     LinearNorm(512, 512, "bfloat16", "layer", **ALL_OPTIONS),
     LinearNorm(512, 520, "float16", "layer", **ALL_OPTIONS | {"bias_dtype": "float32"}),
     LinearNorm(512, 512, "bfloat16", tiling=Tiling(turns=3, columns_most=128)),
@@ -90,7 +92,7 @@ HOPPER = (
 )
 KERNELS = [(problem, arch) for problem in PROBLEMS for arch in ("sm_90a", "sm_100a")]
 KERNELS += [(problem, "sm_90a") for problem in HOPPER]
-ROWS_BY_THREADS = [kernel for kernel in KERNELS if not isinstance(kernel[0], LinearNorm | Parts)]
+ROWS_BY_THREADS = [kernel for kernel in KERNELS if not isinstance(kernel[0], LinearNorm | Parts | Project)]
 STAGED = [kernel for kernel in KERNELS if isinstance(kernel[0], LinearNorm)]
 ON_TENSOR_MEMORY = [kernel for kernel in STAGED if kernel[1] == "sm_100a"]
 
@@ -105,6 +107,7 @@ INSTRUCTIONS = {
         for of in ("post", "pre")
         for arch in ("sm_90a", "sm_100a")
     },
+    ("mhc_project", "sm_90a"): (r"wgmma\.mma_async", r"cp\.async\.bulk\.tensor\.2d\.shared", r"ld\.shared\.v4"),
     **{("mhc_add_parts", arch): (r"st\.global",) for arch in ("sm_90a", "sm_100a")},
     **{("mhc_post", arch): NORM[1:] for arch in ("sm_90a", "sm_100a")},
     **{("mhc_pre_big_fuse_with_prenorm", arch): (*NORM, r"ex2\.approx") for arch in ("sm_90a", "sm_100a")},

@@ -21,23 +21,65 @@ def streams(m: int = 5, n: int = 4, h: int = 64) -> dict[str, torch.Tensor]:
     }
 
 
-@pytest.mark.parametrize("splits", [None, 1, 2, 3, 16, 66])
-@pytest.mark.parametrize("precision", ["tf32", "high"])
-def test_projection(splits: int | None, precision: str) -> None:
-    x, w = (streams()[name] for name in ("X", "W"))
-    dots, squares = ck.mhc_project(x, w, splits, precision=precision)
+@pytest.mark.parametrize(("arch", "kernels"), [("sm_90a", 1), ("sm_100a", 0)])
+@pytest.mark.parametrize("splits", [None, 1, 2, 3, 16])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("m", "n", "h"), [(5, 4, 320), (130, 2, 512), (1, 8, 136)])
+def test_projection(m: int, n: int, h: int, dtype: torch.dtype, splits: int | None, arch: str, kernels: int) -> None:
+    given = streams(m, n, h)
+    x, w = given["X"].to(dtype), given["W"]
+    with ck.simulate(arch) as simulation:
+        dots, squares = ck.mhc_project(x, w, splits)
     flat = x.flatten(1).double()
-    assert dots.shape == (splits or 1, 5, 24)
-    assert squares.shape == (splits or 1, 5)
+    assert len(simulation.plans) == (kernels if n < 8 else 0)
+    assert dots.shape == (splits or 8, m, n * (2 + n))
+    assert squares.shape == (splits or 8, m)
     for found, exact in ((dots, flat @ w.double().T), (squares, flat.square().sum(1))):
         assert (found.double().sum(0) - exact).norm() < 1e-5 * exact.norm()
 
 
+def test_parts_have_the_pieces_of_k_whichever_way_they_are_computed() -> None:
+    given = streams(5, 4, 320)
+    results = []
+    for arch in ("sm_90a", "sm_100a"):
+        with ck.simulate(arch):
+            results.append(ck.mhc_project(given["X"], given["W"], 3))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_more_parts_than_pieces_are_empty() -> None:
+    given = streams(5, 4, 64)
+    with ck.simulate() as simulation:
+        dots, squares = ck.mhc_project(given["X"], given["W"], 66)
+    assert not simulation.plans
+    torch.testing.assert_close(dots.sum(0), given["X"].flatten(1).float() @ given["W"].T)
+    torch.testing.assert_close(squares.sum(0), given["X"].flatten(1).float().square().sum(1))
+
+
+@pytest.mark.parametrize("leading", [(), (0,), (2, 3)])
+@pytest.mark.parametrize("splits", [1, 3])
+def test_gradients_of_the_projection(splits: int, leading: tuple[int, ...]) -> None:
+    x = torch.randn(*leading, 4, 64).bfloat16().requires_grad_()
+    w = (torch.randn(24, 256) / 16).requires_grad_()
+    wide, heavy = x.detach().double().requires_grad_(), w.detach().double().requires_grad_()
+    with ck.simulate():
+        dots, squares = ck.mhc_project(x, w, splits)
+        incoming = [torch.randn(out.shape[1:]).expand_as(out) for out in (dots, squares)]
+        found = torch.autograd.grad((dots, squares), (x, w), incoming)
+    flat = wide.flatten(-2)
+    exact = torch.autograd.grad(
+        (flat @ heavy.mT, flat.square().sum(-1)), (wide, heavy), [one[0].double() for one in incoming]
+    )
+    torch.testing.assert_close(found[0].double(), exact[0], rtol=2**-8, atol=1e-3)
+    torch.testing.assert_close(found[1].double(), exact[1], rtol=1e-5, atol=1e-4)
+
+
 def test_pre_and_its_pre_against_float64() -> None:
     given = streams()
-    dots, squares = ck.mhc_project(given["X"], given["W"])
     x, scale, base = given["X"], given["scale"], given["base"]
     with ck.simulate():
+        dots, squares = ck.mhc_project(given["X"], given["W"])
         post, comb, layer_input, pre = ck.mhc_pre(**given, return_pre=True)
     exact = reference.mhc_pre_big_fuse(dots, squares, x, scale, base)
     for found, wanted in zip((post, comb), exact, strict=False):
@@ -83,7 +125,7 @@ def test_post_pre_has_the_bits_of_the_two_calls(splits: int) -> None:
 )
 def test_refusals(change: dict[str, Any], error: type[Exception], message: str) -> None:
     given = {name: value for name, value in streams().items() if name in ("X", "W")}
-    with pytest.raises(error) as caught:
+    with ck.simulate(), pytest.raises(error) as caught:
         ck.mhc_project(**given | change)
     assert str(caught.value) == f"mhc_project: {message}"
 

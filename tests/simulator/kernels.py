@@ -8,7 +8,7 @@ import numpy as np
 
 from cute_kernels import simulator
 from cute_kernels.hyper_connection import streams
-from cute_kernels.hyper_connection.plan import Parts, Post, PostBackward, Pre, PreBackward
+from cute_kernels.hyper_connection.plan import Parts, Post, PostBackward, Pre, PreBackward, Project
 from cute_kernels.hyper_connection.plan import plan as plan_streams
 from cute_kernels.linear_norm.plan import LinearNorm, Tiling
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
@@ -22,6 +22,7 @@ IN_TURN = replace(TINY, turns=3, turn_rows=8)
 SHARED = replace(TINY, rows=16, multicast=True)  # a share is 8 rows of a cluster of two
 SHARED_IN_TURN = replace(IN_TURN, turn_rows=16, multicast=True)
 TINY_NORMED = Pre(4, 300, normed=True, elements=1, repeats=2)  # a cluster of 3
+TINY_PROJECT = Project(2, 40, splits=2, rows=16, depth=8)
 EVERYTHING: dict[str, Any] = {"centre": True, "residual": True, "return_sum": True, "return_stats": True}
 EVERY_OPTION: dict[str, Any] = {
     "norm": "layer", "bias_dtype": "bfloat16", "norm_weight_dtype": "float32", "norm_bias_dtype": "float32",
@@ -197,6 +198,15 @@ def mhc_pre_backward(m: int, problem: PreBackward, target: Target = SM90A) -> Ke
     return Kernel(plan, arrays, answers | {"parts": np.stack(dpre, 1)})
 
 
+def mhc_project(m: int, problem: Project, target: Target = SM90A) -> Kernel:
+    """dot_mix and sqrsum, in parts."""
+    plan = plan_streams(problem, target)
+    arrays = arrays_of(plan, m)
+    x, weight = wide(arrays, "x", "weight")
+    dots = x @ weight.reshape(2, problem.mixes, problem.k).sum(0).T
+    return Kernel(plan, arrays, {"dot_mix": dots, "sqrsum": (x * x).sum(1, keepdims=True)})
+
+
 def mhc_add_parts(m: int, problem: Parts, target: Target = SM90A) -> Kernel:
     """total = Σ parts."""
     plan = plan_streams(problem, target)
@@ -222,6 +232,7 @@ STANDARD: dict[str, Callable[[], Kernel]] = {
     "mhc_pre_normed": lambda: mhc_pre(9, TINY_NORMED),
     "mhc_post_backward": lambda: mhc_post_backward(9, PostBackward(4, 300, vector=4, elements=4)),
     "mhc_pre_backward": lambda: mhc_pre_backward(9, PreBackward(4, 300, splits=3, vector=4, elements=4)),
+    "mhc_project": lambda: mhc_project(40, TINY_PROJECT),
     "mhc_add_parts": lambda: mhc_add_parts(37, Parts(5, 20)),
     "rms_norm": lambda: norm(200, Norm(40, "bfloat16", "float32")),
     "rms_norm-cluster": lambda: norm(200, Norm(40, "bfloat16", "float32", row=16)),

@@ -20,9 +20,11 @@ from tests.simulator.kernels import (
     STANDARD,
     TINY,
     TINY_NORMED,
+    TINY_PROJECT,
     Kernel,
     linear_norm,
     mhc_pre,
+    mhc_project,
     norm,
     norm_backward,
     with_programs,
@@ -60,7 +62,12 @@ KERNELS: dict[str, tuple[Make, ...]] = {
         lambda: norm(9, Norm(40, "bfloat16", "float32", row=16)),
         lambda: norm(9, Norm(40, "bfloat16", centre=True, row=16)),
     ),
-    **{name: (STANDARD[name],) for name in STANDARD if name.startswith("mhc") and name != "mhc_pre_normed"},
+    **{
+        name: (STANDARD[name],)
+        for name in STANDARD
+        if name.startswith("mhc") and name not in ("mhc_pre_normed", "mhc_project")
+    },
+    "mhc_project, sm_90a": (lambda: mhc_project(40, TINY_PROJECT),),
     "mhc_pre_big_fuse_with_prenorm, cluster of 3": (lambda: mhc_pre(3, TINY_NORMED),),
     "norm_backward, cluster of 3": (
         lambda: norm_backward(300, NormBackward(40, "bfloat16", row=16, **EVERY_GRADIENT), at_once=1),
@@ -103,6 +110,7 @@ OUTLIVED = (
 )
 EQUIVALENT = {
     ("linear_norm, sm_90a", "linear_norm.load.load", "ring.drain(slot)"): OUTLIVED,
+    ("mhc_project, sm_90a", "hyper_connection.project_sm90.load", "ring.drain(slot)"): OUTLIVED,
     ("linear_norm, x shared, sm_90a", "linear_norm.load.load", "ring.drain(slot)"): (
         "the consumers of every CTA release their last stage before their last letter, for whose release this CTA's consumers wait"
     ),

@@ -30,7 +30,21 @@ from tests.simulator.test_vocabulary import PAIRS, verbs
 # Verbs that move or make values. Every other verb of the vocabulary orders, and is taken away.
 MOVING = {*"bind start send receive accumulator multiply read read_columns read_rows load put".split()}  # noqa: SIM905
 MOVING |= {*"store write write_columns write_rows prefetch part row_sum row_sums add_columns apply".split()}  # noqa: SIM905
-MOVING |= {*"zero_rows zero_columns rsqrt read_table write_table combine reciprocal exp maximum".split()}  # noqa: SIM905
+MOVING |= {
+    *[
+        "zero_rows",
+        "zero_columns",
+        "rsqrt",
+        "read_table",
+        "write_table",
+        "combine",
+        "reciprocal",
+        "exp",
+        "maximum",
+        "read_stage",
+        "write_accumulator",
+    ]
+}
 
 
 @pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: ": ".join(mutant.key))

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
 
-from cute_kernels.hyper_connection.plan import Post, Pre
+from cute_kernels.hyper_connection.plan import Post, Pre, Project
 from cute_kernels.hyper_connection.plan import plan as plan_streams
 from cute_kernels.linear_norm.plan import LinearNorm, Tiling
 from cute_kernels.linear_norm.plan import plan as plan_linear_norm
@@ -182,6 +183,23 @@ def stream_cases() -> Iterator[Case]:
                 yield Case(name, with_program(plan, "coefficients", program, walks=False), 37, answer, approximate)
 
 
+def projected(plan: Plan, t: Tensors) -> Tensors:
+    """Of each part of the steps along K, two terms of the weight added, and squares."""
+    problem, x = plan.problem, t["x"]
+    weight = t["weight"].view(2, problem.mixes, problem.k).sum(0)
+    edges = [part * problem.steps // problem.splits * problem.depth for part in range(problem.splits + 1)]
+    parts = [slice(start, stop) for start, stop in pairwise(edges)]
+    dots = torch.stack([x[:, part] @ weight[:, part].T for part in parts])
+    return {"dot_mix": dots, "sqrsum": torch.stack([x[:, part].square().sum(1, keepdim=True) for part in parts])}
+
+
+def projection_cases() -> Iterator[Case]:
+    """read_stage and write_accumulator, in the program that is made of them."""
+    for n, h, splits, dtype in ((2, 72, 1, "float16"), (4, 160, 3, "bfloat16"), (4, 1280, 8, "bfloat16")):
+        plan = plan_streams(Project(n, h, dtype, splits), SM90A)
+        yield Case(f"project-300x{h}x{n}-splits{splits}-{dtype}", plan, 300, projected)
+
+
 def norm_case(program: Any, answer: Any, rows: int, problem: Norm | NormBackward, approximate: float = 0.0) -> Case:
     role = "normalise" if isinstance(problem, Norm) else "differentiate"
     plan = with_program(plan_norm(problem, SM90A), role, program)
@@ -211,6 +229,7 @@ def cases() -> Iterator[Case]:
         for n in (8, 200, 1000):
             yield from norm_option_cases(n, dtype, vector)
     yield from stream_cases()
+    yield from projection_cases()
     for n in (7, 33, 1001, 9000):
         yield norm_case(programs.copy, copied, 130, Norm(n, "float16", vector=1))
         yield norm_case(programs.count_columns, counted, 130, Norm(n, "float32", vector=1))
