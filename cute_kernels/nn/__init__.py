@@ -17,15 +17,15 @@ __all__ = ["HyperConnection", "LayerNorm", "LinearNorm", "RMSNorm"]
 class LayerNorm(nn.LayerNorm):
     """torch.nn.LayerNorm, by layer_norm: the same arguments, parameters and state dict."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return over_last(layer_norm, x, self.normalized_shape, (self.weight, self.bias), self.eps)
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 torch's name
+        return over_last(layer_norm, input, self.normalized_shape, (self.weight, self.bias), self.eps)
 
 
 class RMSNorm(nn.RMSNorm):
     """torch.nn.RMSNorm, by rms_norm: the same arguments, parameters and state dict. `eps` None means 1e-6, whatever the dtype."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return over_last(rms_norm, x, self.normalized_shape, (self.weight, None), self.eps)
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 torch's name
+        return over_last(rms_norm, input, self.normalized_shape, (self.weight, None), self.eps)
 
 
 def over_last(

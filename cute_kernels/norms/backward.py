@@ -43,12 +43,11 @@ def read_weight(ctx: Any) -> Any:
 
 
 def prefetch(ctx: Any, index: Any) -> None:
-    """What the next tile reads, while this one is computed; a CTA of one tile has none."""
-    problem = ctx.plan.problem
-    if not ctx.plan.persistent:
-        return
-    for tensor in (ctx.x, ctx.dy, *([ctx.residual] if problem.residual else []), *([ctx.dsum] if problem.dsum else [])):
-        ctx.prefetch(tensor, index, ctx.rank)
+    """What the next tile reads, while this one is computed; a CTA of one tile has none. Addresses of four tensors would take too many
+    registers."""
+    if ctx.plan.persistent:
+        ctx.prefetch(ctx.x, index, ctx.rank)
+        ctx.prefetch(ctx.dy, index, ctx.rank)
 
 
 def standardise(ctx: Any, index: Any, x: Any, rstd: Any) -> None:

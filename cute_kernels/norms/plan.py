@@ -15,13 +15,13 @@ from cute_kernels.plan.roles import WARP
 ELEMENTS, ELEMENTS_LONG, LONG, LONG_CENTRE = 32, 64, 8193, 2048
 THREADS, THREADS_CENTRE = 256, 128  # of a CTA, at least
 THREADS_MOST = 512
-ROW = 16384  # columns of a row a CTA takes, at most
+ROW, ROW_HEAVY = 16384, 8192  # columns of a row a CTA takes, at most; with a residual, for want of registers
 SUMS = 3  # sums of a row at once, at most: as many letters of each CTA are on their way together
 # Backward holds x̂, dy, the weight and up to two sums of every column, of 16 KiB of x an SM: short rows 32 a thread and few partial sums,
-# longer ones 16, since their threads meet. For a mean, or a third tile to read, a CTA has no registers for 8192 columns, unless a cluster's
+# longer ones 16, since their threads meet. Eight lanes a row at least: the rows' threads add up their columns one by one. For a mean, or a third tile to read, a CTA has no registers for 8192 columns, unless a cluster's
 # exchange parts what it holds before from what it holds after.
 BACKWARD_ELEMENTS, BACKWARD_ELEMENTS_LONG, BACKWARD_LONG = 32, 16, 2048
-BACKWARD_THREADS, BACKWARD_ROW, BACKWARD_ROW_HEAVY, BACKWARD_SM = 128, 8192, 4096, 16384
+BACKWARD_THREADS, BACKWARD_LANES, BACKWARD_ROW, BACKWARD_ROW_HEAVY, BACKWARD_SM = 128, 8, 8192, 4096, 16384
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,11 @@ class Cut:
         return Role(name, program, warps=self.rows * self.lanes // WARP, teams=teams)
 
 
-def cut(problem: Norm | NormBackward, target: Target, elements: int, threads: int, row: int = ROW) -> Cut:
+def cut(
+    problem: Norm | NormBackward, target: Target, elements: int, threads: int, row: int = ROW, lanes: int = 1
+) -> Cut:
     """Lanes are a power of two, so that a row is part of a warp's or whole warps'; each holds about `elements` of the row. A CTA has
-    `threads` or more, and takes `row` columns at most where a cluster can share the row."""
+    `threads` or more, a row `lanes` or more; a CTA takes `row` columns at most where a cluster can share the row."""
     n, vector = problem.n, problem.vector
     if n < 1:
         raise PlanError(f"rows of {n} columns; a row has one at least")
@@ -96,7 +98,6 @@ def cut(problem: Norm | NormBackward, target: Target, elements: int, threads: in
     if n > cluster * ROW:
         raise PlanError(f"rows of {n} columns; {target.cluster_most} CTAs of {ROW} share one")
     columns = -(-(-(-n // cluster)) // vector) * vector
-    lanes = 1
     while lanes * elements < columns and lanes < THREADS_MOST:
         lanes *= 2
     return Cut(cluster, columns, lanes, max(threads, lanes) // lanes)
@@ -128,16 +129,18 @@ def cut_forward(problem: Norm, target: Target) -> tuple[Cut, int]:
     if not problem.residual and problem.n >= (LONG_CENTRE if problem.centre else LONG):
         return cut(problem, target, ELEMENTS_LONG, THREADS_CENTRE), 1 if problem.n < ROW else 0
     light = not (problem.centre or problem.residual or problem.bias_dtype)
-    return cut(problem, target, ELEMENTS, THREADS_CENTRE if problem.centre else THREADS), 2 if light else 0
+    threads, row = THREADS_CENTRE if problem.centre else THREADS, ROW_HEAVY if problem.residual else ROW
+    return cut(problem, target, ELEMENTS, threads, row), 2 if light else 0
 
 
 def plan_backward(problem: NormBackward, target: Target) -> Plan:
     """Persistent CTAs where parameters have gradients, so that there are few partial sums; else a CTA a tile."""
+    parameters = [name for name, wanted in (("dweight", problem.dweight), ("dbias", problem.dbias)) if wanted]
     elements = BACKWARD_ELEMENTS if problem.n < BACKWARD_LONG else BACKWARD_ELEMENTS_LONG
     heavy = problem.n <= BACKWARD_ROW and (problem.centre or problem.residual or problem.dsum)
-    c = cut(problem, target, elements, BACKWARD_THREADS, BACKWARD_ROW_HEAVY if heavy else BACKWARD_ROW)
+    row, lanes = BACKWARD_ROW_HEAVY if heavy else BACKWARD_ROW, BACKWARD_LANES if parameters else 1
+    c = cut(problem, target, elements, BACKWARD_THREADS, row, lanes)
     box = Boxes(problem, c)
-    parameters = [name for name, wanted in (("dweight", problem.dweight), ("dbias", problem.dbias)) if wanted]
     tensors = [box.tile("x"), box.tile("dy"), box.statistic("rstd")]
     tensors += [box.tile("dx", output=True)] if problem.dx else []
     tensors += [box.statistic("mean")] if problem.centre else []

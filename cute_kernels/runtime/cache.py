@@ -113,7 +113,10 @@ def sources_of(module: str) -> str:
     digest = hashlib.sha256()
     for part in (Path(file).parent, *(package / name for name in SHARED)):
         for path in sorted(part.glob("*.py")):
-            if path.stat().st_mtime > IMPORTED:
+            status = path.stat()
+            if (
+                max(status.st_mtime, status.st_ctime) > IMPORTED
+            ):  # what unpacks a tree keeps its old times of modification
                 warn(f"compiled kernels are neither kept nor looked for: {path} is newer than this process")
                 return ""
             code = path.read_bytes()

@@ -17,6 +17,8 @@ KERNELS = 1024  # static configurations kept: far more than a model has, and a b
 _compiling = threading.Lock()
 _ready: dict[Plan, Any] = {}
 
+ROWS_LIMIT = 1 << 31  # kernels count rows in 32 bits
+
 
 def target_for(operator: str, x: torch.Tensor, argument: str = "x") -> Target:
     """What a kernel on `x`, an operator's `argument`, is planned for: the GPU it is on, or the simulated one."""
@@ -34,6 +36,8 @@ def execute(plan: Plan, tensors: dict[str, torch.Tensor]) -> None:
     x = tensors[plan.tensors[0].name]
     if not x.shape[0]:
         return
+    if x.shape[0] >= ROWS_LIMIT:
+        raise ValueError(f"{plan.operator}: {x.shape[0]} rows; a call takes fewer than 2^31")
     if x.is_cuda:
         launch(plan, tensors, x)
     elif simulation := current():
