@@ -16,7 +16,10 @@ ELEMENTS, ELEMENTS_LONG, LONG, LONG_CENTRE = 32, 64, 8193, 2048
 THREADS, THREADS_CENTRE = 256, 128  # of a CTA, at least
 THREADS_MOST = 512
 ROW, ROW_HEAVY = 16384, 8192  # columns of a row a CTA takes, at most; with a residual, for want of registers
-SUMS = 3  # sums of a row at once, at most: as many letters of each CTA are on their way together
+SUMS, LETTERS = (
+    3,
+    2,
+)  # sums of a row at once, at most; with fewer letters than that they cross a cluster one after the other
 # Backward holds x̂, dy, the weight and up to two sums of every column, of 16 KiB of x an SM: short rows 32 a thread and few partial sums,
 # longer ones 16, since their threads meet. Eight lanes a row at least: the rows' threads add up their columns one by one. For a mean, or a third tile to read, a CTA has no registers for 8192 columns, unless a cluster's
 # exchange parts what it holds before from what it holds after.
@@ -137,7 +140,8 @@ def plan_backward(problem: NormBackward, target: Target) -> Plan:
     """Persistent CTAs where parameters have gradients, so that there are few partial sums; else a CTA a tile."""
     parameters = [name for name, wanted in (("dweight", problem.dweight), ("dbias", problem.dbias)) if wanted]
     elements = BACKWARD_ELEMENTS if problem.n < BACKWARD_LONG else BACKWARD_ELEMENTS_LONG
-    heavy = problem.n <= BACKWARD_ROW and (problem.centre or problem.residual or problem.dsum)
+    third = problem.residual or problem.dsum
+    heavy = problem.n <= (target.cluster_most * BACKWARD_ROW_HEAVY if third else problem.centre * BACKWARD_ROW)
     row, lanes = BACKWARD_ROW_HEAVY if heavy else BACKWARD_ROW, BACKWARD_LANES if parameters else 1
     c = cut(problem, target, elements, BACKWARD_THREADS, row, lanes)
     box = Boxes(problem, c)
@@ -202,12 +206,13 @@ def assemble(
     walking  CTAs an SM that walk over tiles, adding up columns; 0: a CTA a tile
     """
     (role,) = roles
+    letters = LETTERS if problem.residual else SUMS  # all at once take registers that a further tile needs
     mail = Ring(
-        "mail", SUMS if c.cluster > 1 else 0, role.name, role.name, ("letters",),
+        "mail", letters if c.cluster > 1 else 0, role.name, role.name, ("letters",),
         fill=Fill.MAIL, drain=Drain.PEERS, each=role.name,
     )  # fmt: skip
     buffers = (
-        Buffer("letters", (c.cluster, c.rows), "float32", SUMS, each=role.name),
+        Buffer("letters", (c.cluster, c.rows), "float32", letters, each=role.name),
         Buffer("sums", (c.rows, SUMS * max(1, c.lanes // WARP)), "float32"),
         *((Buffer("columns", (c.rows, c.columns), "float32"),) if walking and c.rows > 1 else ()),
     )

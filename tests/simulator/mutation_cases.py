@@ -71,6 +71,7 @@ KERNELS: dict[str, tuple[Make, ...]] = {
     "mhc_pre_big_fuse_with_prenorm, cluster of 3": (lambda: mhc_pre(3, TINY_NORMED),),
     "norm_backward, cluster of 3": (
         lambda: norm_backward(300, NormBackward(40, "bfloat16", row=16, **EVERY_GRADIENT), at_once=1),
+        lambda: norm_backward(300, NormBackward(40, "bfloat16", row=16, centre=True, dweight=True), at_once=1),
     ),
 }
 SCHEDULES = (
