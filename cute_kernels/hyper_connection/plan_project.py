@@ -20,7 +20,9 @@ def plan_project(problem: Project, target: Target) -> Plan:
     """Hopper: a CTA for each 128 tokens and part of K, two an SM, so that one's stages are on their way while the other ends."""
     if not projects(problem, target):
         raise PlanError(f"{problem.splits} parts of {problem.steps} steps, {problem.n} streams, {target.generation}")
-    roles = Roles((Role("load", load, warps=1), Role("project", project, warps=4, members=2)))
+    roles = Roles(
+        (Role("project", project, warps=4, members=2), Role("load", load, warps=1))
+    )  # wgmma: whole warpgroups
     rows, depth, columns = problem.rows, problem.depth, TERMS * problem.mixes
     stages = BYTES // ((rows + columns) * depth * itemsize(problem.dtype))
     ring = Ring("operands", stages, "load", "project", ("x_tiles", "weight_tiles"))

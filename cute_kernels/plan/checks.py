@@ -6,6 +6,7 @@ Each check raises PlanError with one line. A plan that passes can be built, run 
 from typing import TYPE_CHECKING, Any
 
 from cute_kernels.plan.ring import Drain, Fill, Ring
+from cute_kernels.plan.roles import WARPGROUP
 from cute_kernels.plan.types import PlanError, itemsize
 
 if TYPE_CHECKING:
@@ -126,6 +127,11 @@ def check_products(plan: "Plan") -> None:
         height = rows if any(ring.in_turn and a.name in ring.carries for ring in plan.rings) else rows * role.members
         operands, shapes = ((height, depth), (columns, depth)), (a.shape, b.shape)
         require(operands == shapes, f"{product.name} takes {operands}; stages of {a.name} and {b.name} are {shapes}")
+        first = plan.roles.first_warp(role.name)
+        whole = bool(product.into) or (role.warps == WARPGROUP and first % WARPGROUP == 0)
+        require(
+            whole, f"{product.name}: {role.name} has {role.warps} warps from {first} on; wgmma takes whole warpgroups"
+        )
         if product.into:
             memory = plan.memory.accumulators
             require(product.into == memory.name, f"{product.name} goes into {product.into!r}, not {memory.name!r}")

@@ -291,3 +291,12 @@ def test_rows_of_several_warps_are_teams_of_the_role(problem: Any, teams: int) -
     """So that a row's meeting is never taken for the whole CTA's, in which the parameters' gradients are added."""
     (role,) = plan_rms_norm(problem, SM90A).roles
     assert role.teams == teams
+
+
+def test_wgmma_is_for_whole_warpgroups() -> None:
+    """From warps 1 to 4 it is an illegal instruction."""
+    plan = linear_norm(SM90A)
+    load, multiply = plan.roles
+    unaligned = Roles((dataclasses.replace(load, registers=None), dataclasses.replace(multiply, registers=None)))
+    with pytest.raises(PlanError, match="multiply has 4 warps from 1 on; wgmma takes whole warpgroups"):
+        dataclasses.replace(plan, roles=unaligned)
