@@ -49,6 +49,12 @@ def barrier_counts(ptx: str) -> list[int]:
     return [counts[i] for i in range(len(counts))]
 
 
+def meetings(ptx: str) -> list[tuple[int | None, int]]:
+    """The named barriers that threads meet on, None where the number is found at run time, and how many threads each takes."""
+    found = re.findall(r"bar\.sync\s+(\S+), (\S+);", ptx)
+    return [(None if barrier.startswith("%") else int(barrier), constant(ptx, count)) for barrier, count in found]
+
+
 def constant(ptx: str, operand: str) -> int:
     """An operand's value: a literal, or a register that is given one literal."""
     if not operand.startswith("%"):

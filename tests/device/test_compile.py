@@ -22,7 +22,7 @@ from cute_kernels.norms.plan import Norm, NormBackward
 from cute_kernels.norms.plan import plan as plan_norm
 from cute_kernels.plan import SM90A, SM100A, Plan, itemsize
 from cute_kernels.plan.roles import WARP
-from tests.device.ptx import barrier_counts, before, constant, order
+from tests.device.ptx import barrier_counts, before, constant, meetings, order
 
 ALL: dict[str, Any] = {"centre": True, "residual": True, "return_sum": True, "return_stats": True}
 ALL_GRADIENTS: dict[str, Any] = {"centre": True, "residual": True, "dsum": True, "dweight": True, "dbias": True}
@@ -200,6 +200,18 @@ def test_every_barrier_counts_the_arrivals_of_the_plan(compiled: Compiled) -> No
         wanted += counts * (plan.roles[ring.each].members if ring.each else 1)
     assert len(wanted) == plan.memory.barriers
     assert barrier_counts(compiled.ptx) == wanted
+
+
+def test_threads_meet_in_the_numbers_of_the_plan(compiled: Compiled) -> None:
+    """On a barrier of two counts the hardware stops with an illegal instruction."""
+    wanted: dict[int, int] = {}
+    for role in compiled.plan.roles:
+        for member in range(role.members):
+            first = compiled.plan.roles.first_barrier(role.name) + member * (1 + role.teams)
+            wanted[first] = role.threads
+            wanted |= {first + 1 + team: role.threads // role.teams for team in range(role.teams)}
+    for barrier, count in meetings(compiled.ptx):
+        assert count in wanted.values() if barrier is None else count == wanted[barrier]
 
 
 def test_no_role_runs_before_the_cluster_has_set_its_barriers(compiled: Compiled) -> None:
