@@ -2,6 +2,8 @@
 
 from typing import Any
 
+TINY = 1e-37  # keeps 0 / 0 out where all columns are the same
+
 
 def sum_over_cluster(mail: Any, letter: Any, rows: Any) -> tuple[Any, Any]:
     """`rows`, one float32 a row, summed over the CTAs of the cluster; and the mail's next slot.
@@ -69,5 +71,7 @@ def mean_and_square(ctx: Any, letter: Any, pieces: Any, n: int, centre: bool) ->
     mean = total / n
     own = sums_over_pieces(ctx, pieces, lambda v, m: ((v - m) * (v - m), v - m), rows=(mean,))
     (squares, rest), letter = sums_over_cluster(ctx.mail, letter, own)
-    left = rest / n
-    return (mean, left), squares / n - left * left, letter
+    left, about_mean = rest / n, squares / n
+    # about_mean − left², in a form that stays infinite where the squares overflow, instead of ∞ − ∞.
+    share = left * (left / (about_mean + TINY))
+    return (mean, left), about_mean * (1.0 - share), letter

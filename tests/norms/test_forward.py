@@ -205,3 +205,16 @@ def test_plans_are_kept() -> None:
             assert_right("rms_norm", dataclasses.replace(CASES[3], m=m))
     assert prepare.planned.cache_info().misses == 1
     assert len({id(plan) for plan in simulation.plans}) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_squares_that_overflow_are_no_reason_for_nan(dtype: torch.dtype) -> None:
+    """The deviation is infinite, so what is finite is scaled to 0, as in a plain float32 chain."""
+    x = torch.randn(3, 100, generator=torch.Generator().manual_seed(0)).to(dtype)
+    x[0, 0] = 1e30
+    x[1] = 1e30
+    with cute_kernels.simulate():
+        y = cute_kernels.layer_norm(x)
+        alone = cute_kernels.layer_norm(x[2:])
+    assert (y[:2] == 0).all()
+    assert torch.equal(y[2:], alone)
