@@ -30,7 +30,7 @@ def mhc_project(
     X           [..., n, H], bfloat16 or float16, n 2, 4 or 8
     W           [M, K], float32, M = n (2 + n): rows of pre, post and comb, comb row by row
     num_splits  S >= 1 parts; None means 8, or as many as K has pieces of 64 elements
-    precision   "tf32", relative error 5e-4 at most, or "high", 1e-5 at most; both take the second, two 16-bit terms of the weight
+    precision   "tf32", relative error 5e-4 at most, or "high", 1e-5 at most; both take the second: two bfloat16 terms of the weight, or float32
 
     Returns dot_mix [S, ..., M] and sqrsum [S, ...], float32, as mhc_pre_big_fuse takes them.
     """
@@ -60,7 +60,9 @@ def forward(X: torch.Tensor, W: torch.Tensor, splits: int) -> tuple[torch.Tensor
     """The kernel where there is one, else the formula."""
     target, (n, h) = target_for(NAME, X, "X"), X.shape[-2:]
     problem = Project(n, h, NAMES[X.dtype], splits)
-    off = X.is_cuda and os.environ.get(ON_GPU) != "1"
+    off = X.dtype is not torch.bfloat16 or (
+        X.is_cuda and os.environ.get(ON_GPU) != "1"
+    )  # float16 has no room for a second term
     if off or not (projects(problem, target) and X.numel()):
         return formula(X, W, splits)
     dots, squares = found = fake(X, W, splits)

@@ -100,7 +100,7 @@ class LinearNorm:
 
 
 def tiling_for(k: int, n: int, target: Target) -> Tiling:
-    """What a call takes: on Hopper the weight resident where it was measured to be faster (K = N = 512 on an H200: 232 µs, shared 257)."""
+    """What a call takes: on Hopper the weight resident about where it was measured to be faster (K = N = 512 on an H200: 232 µs, shared 257)."""
     if target.generation == "Hopper" and k <= RESIDENT_K and RESIDENT_N[0] < n <= RESIDENT_N[1]:
         return Tiling(columns_most=128, turns=3, letters=1)
     return Tiling()

@@ -31,7 +31,7 @@ def test_projection(m: int, n: int, h: int, dtype: torch.dtype, splits: int | No
     with ck.simulate(arch) as simulation:
         dots, squares = ck.mhc_project(x, w, splits)
     flat = x.flatten(1).double()
-    assert len(simulation.plans) == (kernels if n < 8 else 0)
+    assert len(simulation.plans) == (kernels if n < 8 and dtype is torch.bfloat16 else 0)
     assert dots.shape == (splits or 8, m, n * (2 + n))
     assert squares.shape == (splits or 8, m)
     for found, exact in ((dots, flat @ w.double().T), (squares, flat.square().sum(1))):
