@@ -9,6 +9,7 @@ from cute_kernels.hyper_connection.prepare import checked
 from cute_kernels.hyper_connection.project import checked_weight, mhc_project
 
 PRE = "mhc_pre"
+EPS = 1e-6  # where an eps is None or not given
 
 
 def mhc_pre(
@@ -45,8 +46,9 @@ def pre_of(
 ) -> torch.Tensor:
     """σ(z) + pre_eps of pre's mixes."""
     (n, h), y, q = X.shape[-2:], dot_mix.sum(0), sqrsum.sum(0)
-    rstd = torch.rsqrt(q / (n * h) + options.get("rms_eps", 1e-6))[..., None]
-    return (y[..., :n] * rstd * scale[0] + base[:n]).sigmoid() + options.get("pre_eps", 1e-6)
+    rms_eps, pre_eps = (EPS if options.get(name) is None else options[name] for name in ("rms_eps", "pre_eps"))
+    rstd = torch.rsqrt(q / (n * h) + rms_eps)[..., None]
+    return (y[..., :n] * rstd * scale[0] + base[:n]).sigmoid() + pre_eps
 
 
 def mhc_post_pre(

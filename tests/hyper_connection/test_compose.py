@@ -154,3 +154,11 @@ def test_the_module_is_what_its_formula_says() -> None:
         out = module(x, 3.0)
         post, comb, u = ck.mhc_pre(x, module.weight, module.scale, module.base)
         assert torch.equal(out, ck.mhc_post(3.0 * u, x, post, comb))
+
+
+def test_an_eps_of_none_is_the_default_for_pre_too() -> None:
+    given = streams(5, 4, 64)
+    with ck.simulate():
+        usual = ck.mhc_pre(**given, return_pre=True)
+        none = ck.mhc_pre(**given, return_pre=True, rms_eps=None, pre_eps=None)
+    assert all(map(torch.equal, usual, none))
