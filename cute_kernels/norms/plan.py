@@ -16,13 +16,11 @@ ELEMENTS, ELEMENTS_LONG, LONG, LONG_CENTRE = 32, 64, 8193, 2048
 THREADS, THREADS_CENTRE = 256, 128  # of a CTA, at least
 THREADS_MOST = 512
 ROW, ROW_HEAVY = 16384, 8192  # columns of a row a CTA takes, at most; with a residual, for want of registers
-SUMS, LETTERS = (
-    3,
-    2,
-)  # sums of a row at once, at most; with fewer letters than that they cross a cluster one after the other
+# Sums of a row at once, at most; with fewer letters than that they cross a cluster one after the other.
+SUMS, LETTERS = 3, 2
 # Backward holds x̂, dy, the weight and up to two sums of every column, of 16 KiB of x an SM: short rows 32 a thread and few partial sums,
-# longer ones 16, since their threads meet. Eight lanes a row at least: the rows' threads add up their columns one by one. For a mean, or a third tile to read, a CTA has no registers for 8192 columns, unless a cluster's
-# exchange parts what it holds before from what it holds after.
+# longer ones 16, since their threads meet. Eight lanes a row at least: the rows' threads add up their columns one by one. For a mean, or a
+# third tile to read, a CTA has no registers for 8192 columns, unless a cluster's exchange parts what it holds before from what it holds after.
 BACKWARD_ELEMENTS, BACKWARD_ELEMENTS_LONG, BACKWARD_LONG = 32, 16, 2048
 BACKWARD_THREADS, BACKWARD_LANES, BACKWARD_ROW, BACKWARD_ROW_HEAVY, BACKWARD_SM = 128, 8, 8192, 4096, 16384
 
