@@ -19,8 +19,8 @@ test: lint              # the CPU suite: simulator and compile-only
 test-compile: $(READY)  # every kernel compiled for every architecture, no GPU needed
 	$(BIN)/python -m pytest -q tests/device
 
-test-gpu: $(READY)      # on a Hopper or Blackwell GPU
-	$(BIN)/python -m pytest -q tests/gpu
+test-gpu: $(READY)      # on a Hopper or Blackwell GPU, in processes of their own: a fault or a hang costs one test
+	$(BIN)/python tools/gpu_suite.py
 
 sanitize: $(READY)      # the same, and CUDA's compute-sanitizer: memory, barriers, races
 	$(BIN)/python tools/sanitize.py
