@@ -1,4 +1,4 @@
-"""`python -m cute_kernels`: demo, list, run, doctor, cache.
+"""`python -m cute_kernels`: demo, list, run, study, doctor, cache.
 
 Exit codes: 0 all well; 1 a wrong result or an unhealthy machine; 2 arguments that make no sense; 3 no usable GPU.
 """
@@ -45,11 +45,16 @@ def parser() -> argparse.ArgumentParser:
     kept = command(commands, "cache", cache, "compiled kernels on disk")
     kept.add_argument("--clear", action="store_true", help="remove them")
     one = command(commands, "run", run, "run one operator and judge the result against float64")
-    one.add_argument("operator", metavar="OP", help="its name, as `list` shows it")
-    one.add_argument("--arch", choices=tuple(TARGETS), help="simulate this architecture")
-    one.add_argument("--dtype", choices=("bfloat16", "float16", "float32"), default="")
     one.add_argument("--simulate", action="store_true", help="in the simulator, GPU or not")
-    for taker in (one, commands.choices["demo"]):
+    drawn = command(
+        commands, "study", study, "simulate one operator and draw its schedule: a page, a timeline, a trace"
+    )
+    drawn.add_argument("--out", type=Path, help="the page; default out/OP-ARCH.html")
+    for taker in (one, drawn):
+        taker.add_argument("operator", metavar="OP", help="its name, as `list` shows it")
+        taker.add_argument("--arch", choices=tuple(TARGETS), help="simulate this architecture")
+        taker.add_argument("--dtype", choices=("bfloat16", "float16", "float32"), default="")
+    for taker in (one, drawn, commands.choices["demo"]):
         taker.add_argument("--shape", default="", help="extents, as in 300x512x512")
         taker.add_argument("--seed", type=int, default=0, help="of the inputs and of the simulator's schedule")
     return parser
@@ -87,15 +92,31 @@ def cache(options: argparse.Namespace, show: Print) -> int:
     return WELL
 
 
-def run(options: argparse.Namespace, show: Print) -> int:
+def chosen(command: str, options: argparse.Namespace) -> tuple[Any, Any]:
+    """The operator that the options name, and its case."""
     from cute_kernels.cli.catalogue import OPERATORS
 
     if options.operator not in OPERATORS:
-        raise ValueError(f"run: OP is {options.operator!r}; it takes {' or '.join(OPERATORS)}")
+        raise ValueError(f"{command}: OP is {options.operator!r}; it takes {' or '.join(OPERATORS)}")
+    operator = OPERATORS[options.operator]
+    return operator, operator.case(options.shape, options.dtype)
+
+
+def study(options: argparse.Namespace, show: Print) -> int:
+    operator, case = chosen("study", options)
     from cute_kernels.cli import run as runner
 
-    operator = OPERATORS[options.operator]
-    case = operator.case(options.shape, options.dtype)
+    arch = options.arch or "sm_90a"
+    picture = options.out or Path("out") / f"{operator.name}-{arch}.html"
+    facts = runner.in_simulator(operator, case, arch, options.seed, picture)
+    show(facts, runner.describe(facts))
+    return WELL if facts["right"] else FAULTY
+
+
+def run(options: argparse.Namespace, show: Print) -> int:
+    operator, case = chosen("run", options)
+    from cute_kernels.cli import run as runner
+
     if options.simulate or options.arch:
         facts = runner.in_simulator(operator, case, options.arch or "sm_90a", options.seed)
     else:

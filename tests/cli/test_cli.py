@@ -63,6 +63,15 @@ def test_demo_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert Path(ran["picture"]).exists()
 
 
+@pytest.mark.parametrize("name", OPERATORS)
+def test_study_draws_every_operator(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "new" / "page.html"
+    assert main(["study", name, "--shape", SHAPES[name], "--arch", "sm_100a", "--out", str(page)]) == WELL
+    assert f"picture of the schedule: {page}" in capsys.readouterr().out
+    assert "on sm_100a (Blackwell)</h1>" in page.read_text(encoding="utf-8")
+    assert all(page.with_suffix(kind).stat().st_size for kind in (".svg", ".json"))
+
+
 def test_list_names_every_operator(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--json"]) == WELL
     rows = json.loads(capsys.readouterr().out)
